@@ -1,0 +1,209 @@
+//! The machine that a run was made on, as far as it explains the figures.
+//!
+//! Facts only, each optional: what the kernel does not tell is `None`, and nothing here fails. Of the environment
+//! only `LD_PRELOAD` is looked at (it can replace the I/O calls); mount options lose anything like a password.
+
+mod cgroup;
+mod cpu;
+mod gpu;
+mod target;
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+
+pub use cpu::Cpu;
+pub use gpu::Gpu;
+pub use target::{Disk, FilesystemClass, Target};
+
+use crate::codec;
+
+/// The checksum library and version; a test holds it against `Cargo.toml`.
+const CRC_LIBRARY: &str = "crc-fast 1.10.0";
+
+/// Everything known about the machine and, when asked for, one target directory.
+#[derive(Clone, Debug, Serialize)]
+pub struct Host {
+    /// Name of the machine.
+    pub hostname: String,
+    /// Kernel release, `6.8.0-45-generic` for example.
+    pub kernel_release: String,
+    /// Kernel build.
+    pub kernel_version: String,
+    /// Distribution, from `/etc/os-release`.
+    pub os: Option<String>,
+    /// `x86_64`, `aarch64`…
+    pub architecture: String,
+    /// Vendor and product that the firmware states; names the cloud on most virtual machines.
+    pub platform: Option<String>,
+    /// The processors.
+    pub cpu: Cpu,
+    /// NUMA nodes with memory or processors.
+    pub numa_nodes: Option<u32>,
+    /// The memory.
+    pub memory: Memory,
+    /// What this process may use.
+    pub limits: Limits,
+    /// Graphics and compute accelerators.
+    pub gpus: Vec<Gpu>,
+    /// Version of the NVIDIA kernel driver.
+    pub nvidia_driver: Option<String>,
+    /// `kernel.io_uring_disabled`: 0 for all, 1 for unprivileged, 2 for nobody; absent before Linux 6.6.
+    pub io_uring_disabled: Option<u32>,
+    /// `LD_PRELOAD`, which may stand between us and the kernel.
+    pub ld_preload: Option<String>,
+    /// Version of this engine.
+    pub engine: String,
+    /// Libraries that move or change the bytes, with versions.
+    pub libraries: Vec<String>,
+    /// The directory measured.
+    pub target: Option<Target>,
+}
+
+/// Memory of the machine.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Memory {
+    /// All of it.
+    pub total_bytes: Option<u64>,
+    /// What could be used without swapping.
+    pub available_bytes: Option<u64>,
+    /// Swap space.
+    pub swap_bytes: Option<u64>,
+    /// Size of a page.
+    pub page_bytes: u64,
+    /// Transparent huge pages: `always`, `madvise` or `never`.
+    pub transparent_hugepages: Option<String>,
+}
+
+/// Limits of this process.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Limits {
+    /// Memory that its control group, or one above, allows; absent without a limit.
+    pub cgroup_memory_bytes: Option<u64>,
+    /// CPUs' worth of time that its control group, or one above, allows; absent without a limit.
+    pub cgroup_cpus: Option<f64>,
+    /// RLIMIT_MEMLOCK, which registered buffers count against before Linux 5.12; absent without a limit.
+    pub memlock_bytes: Option<u64>,
+    /// RLIMIT_NOFILE; absent without a limit.
+    pub open_files: Option<u64>,
+}
+
+/// Describes the machine, and the filesystem and device under `target` (or its nearest parent that exists).
+pub fn describe(target: Option<&Path>) -> Host {
+    let uname = rustix::system::uname();
+    let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
+    Host {
+        hostname: text(uname.nodename()),
+        kernel_release: text(uname.release()),
+        kernel_version: text(uname.version()),
+        os: os(),
+        architecture: text(uname.machine()),
+        platform: platform(),
+        cpu: cpu::describe(),
+        numa_nodes: read("/sys/devices/system/node/online").and_then(|list| count_list(&list)),
+        memory: memory(),
+        limits: limits(),
+        gpus: gpu::all(),
+        nvidia_driver: read("/sys/module/nvidia/version"),
+        io_uring_disabled: read("/proc/sys/kernel/io_uring_disabled").and_then(|text| text.parse().ok()),
+        ld_preload: std::env::var("LD_PRELOAD").ok().filter(|value| !value.is_empty()),
+        engine: env!("CARGO_PKG_VERSION").to_string(),
+        libraries: libraries(),
+        target: target.map(target::describe),
+    }
+}
+
+fn libraries() -> Vec<String> {
+    let named = [codec::LZ4_LIBRARY, codec::DEFLATE_LIBRARY, CRC_LIBRARY].map(str::to_string);
+    named.into_iter().chain([codec::zstd_library()]).collect()
+}
+
+fn os() -> Option<String> {
+    let release = read("/etc/os-release")?;
+    let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(name.trim_matches('"').to_string())
+}
+
+fn platform() -> Option<String> {
+    let field = |name: &str| read(format!("/sys/class/dmi/id/{name}"));
+    let parts: Vec<String> = [field("sys_vendor"), field("product_name")].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+fn memory() -> Memory {
+    let info = read("/proc/meminfo").unwrap_or_default();
+    let field = |name: &str| {
+        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        value.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib * 1024)
+    };
+    Memory {
+        total_bytes: field("MemTotal"),
+        available_bytes: field("MemAvailable"),
+        swap_bytes: field("SwapTotal"),
+        page_bytes: rustix::param::page_size() as u64,
+        transparent_hugepages: read("/sys/kernel/mm/transparent_hugepage/enabled").and_then(|text| chosen(&text)),
+    }
+}
+
+fn limits() -> Limits {
+    Limits {
+        cgroup_memory_bytes: cgroup::memory_bytes(),
+        cgroup_cpus: cgroup::cpus(),
+        memlock_bytes: getrlimit(Resource::Memlock).current,
+        open_files: getrlimit(Resource::Nofile).current,
+    }
+}
+
+/// A small file of the kernel's, trimmed; `None` when it is absent or empty.
+fn read(path: impl AsRef<Path>) -> Option<String> {
+    let text = fs::read(path).ok()?;
+    let text = String::from_utf8_lossy(&text).trim().to_string();
+    (!text.is_empty()).then_some(text)
+}
+
+/// The word in brackets: how sysfs shows the choice that is in force.
+fn chosen(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_string())
+}
+
+/// How many numbers a kernel list such as `0-3,8` names.
+fn count_list(list: &str) -> Option<u32> {
+    list.split(',').try_fold(0, |sum, range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        Some(sum + last.checked_sub(first)? + 1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_kernel_and_memory() {
+        let host = describe(None);
+        assert!(!host.hostname.is_empty() && host.kernel_release.contains('.'), "{host:?}");
+        assert!(host.memory.total_bytes > host.memory.available_bytes, "{:?}", host.memory);
+        assert!(host.target.is_none() && host.libraries.len() == 4);
+        assert!(serde_json::to_value(&host).unwrap()["cpu"]["available"].as_u64().unwrap() >= 1);
+    }
+
+    #[test]
+    fn reads_the_kernels_notations() {
+        assert_eq!(chosen("always [madvise] never").as_deref(), Some("madvise"));
+        assert_eq!(chosen("none"), None);
+        for (list, count) in [("0", Some(1)), ("0-3,8", Some(5)), ("0-3,8-9", Some(6)), ("", None), ("3-1", None)] {
+            assert_eq!(count_list(list), count, "{list}");
+        }
+        assert_eq!(read("/no/such/file"), None);
+    }
+
+    #[test]
+    fn the_checksum_library_is_the_one_pinned() {
+        let pin = format!("crc-fast = {{ version = \"={}\"", CRC_LIBRARY.trim_start_matches("crc-fast "));
+        assert!(include_str!("../Cargo.toml").contains(&pin), "{pin}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Limits of the control group, versions 1 and 2 (`Documentation/admin-guide/cgroup-v1` and `cgroup-v2.rst`).
+
+use std::path::{Path, PathBuf};
+
+use super::read;
+
+const ROOT: &str = "/sys/fs/cgroup";
+/// Version 1 writes "no limit" as the largest number of whole pages; anything near it is none.
+const NO_LIMIT: u64 = 1 << 60;
+
+/// The tightest memory limit in bytes of our group and those above it.
+pub fn memory_bytes() -> Option<u64> {
+    let number = |path: PathBuf| read(path)?.parse().ok().filter(|&limit: &u64| limit < NO_LIMIT);
+    let new = groups("").into_iter().filter_map(|dir| number(dir.join("memory.max")));
+    let old = groups("memory").into_iter().filter_map(|dir| number(dir.join("memory.limit_in_bytes")));
+    new.chain(old).min()
+}
+
+/// The tightest CPU quota, in CPUs, of our group and those above it.
+pub fn cpus() -> Option<f64> {
+    let new = groups("").into_iter().filter_map(|dir| quota(&read(dir.join("cpu.max"))?));
+    let old = groups("cpu").into_iter().filter_map(|dir| {
+        let (quota_us, period_us) = (read(dir.join("cpu.cfs_quota_us"))?, read(dir.join("cpu.cfs_period_us"))?);
+        quota(&format!("{quota_us} {period_us}"))
+    });
+    new.chain(old).reduce(f64::min)
+}
+
+/// `QUOTA PERIOD` in microseconds as CPUs; `max` and -1 are no quota.
+fn quota(text: &str) -> Option<f64> {
+    let (quota, period) = text.split_once(' ')?;
+    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
+    (quota > 0.0 && period > 0.0).then(|| quota / period)
+}
+
+/// Folders of our group of a controller (empty: version 2) and of those above it, up to the root.
+fn groups(controller: &str) -> Vec<PathBuf> {
+    let own = read("/proc/self/cgroup").and_then(|text| group(&text, controller)).unwrap_or_else(|| "/".into());
+    // In a container the path may be the host's, of which only the mounted part is there; missing files read as none.
+    let below: Vec<&Path> = Path::new(own.trim_start_matches('/')).ancestors().collect();
+    let mounts = if controller.is_empty() { ["", "unified"] } else { [controller, "cpu,cpuacct"] };
+    mounts.iter().flat_map(|mount| below.iter().map(move |group| Path::new(ROOT).join(mount).join(group))).collect()
+}
+
+/// Our group's path, from lines `ID:CONTROLLERS:PATH`.
+fn group(cgroup: &str, controller: &str) -> Option<String> {
+    cgroup.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        controllers.split(',').any(|name| name == controller).then(|| path.to_string())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_cpus() {
+        assert_eq!(quota("150000 100000"), Some(1.5));
+        assert_eq!(quota("max 100000"), None);
+        assert_eq!(quota("-1 100000"), None);
+        assert_eq!(quota("100000 0"), None);
+    }
+
+    #[test]
+    fn finds_its_group_in_both_versions() {
+        let mixed = "5:cpu,cpuacct:/a\n4:memory:/docker/x:y\n0::/user.slice\n";
+        assert_eq!(group(mixed, "memory").as_deref(), Some("/docker/x:y"));
+        assert_eq!(group(mixed, "cpu").as_deref(), Some("/a"));
+        assert_eq!(group(mixed, "").as_deref(), Some("/user.slice"));
+        assert_eq!(group(mixed, "blkio"), None);
+    }
+}
