@@ -1,0 +1,190 @@
+//! Memory for moving bytes: allocated once, page-aligned, touched, and reused.
+//!
+//! On a virtual machine the first touch of a page costs more than the disk, so buffers outlive trials.
+
+use std::any::Any;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use crate::error::{Error, Result};
+
+/// Everything the engine stores starts and ends on such a boundary: the largest alignment direct I/O asks for.
+pub const ALIGN: usize = 4096;
+
+/// `bytes` rounded up to [`ALIGN`].
+pub fn align_up(bytes: usize) -> usize {
+    bytes.next_multiple_of(ALIGN)
+}
+
+/// One mapping of anonymous memory, backed by huge pages where the kernel gives them.
+#[derive(Debug)]
+pub struct Arena {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: an arena is plain memory; who may touch which part is decided by the `Buffer`s cut from it.
+unsafe impl Send for Arena {}
+unsafe impl Sync for Arena {}
+
+const HUGE: usize = 2 << 20;
+
+impl Arena {
+    /// Maps at least `len` bytes and touches every page, so that no later measurement pays for that.
+    pub fn new(len: usize) -> Result<Arc<Self>> {
+        let len = len.max(ALIGN).next_multiple_of(if len >= HUGE { HUGE } else { ALIGN });
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+        let base =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
+        let base = base.map_err(|e| Error {
+            source: Some(e.into()),
+            ..Error::failed(format!("cannot allocate {len} bytes of buffers"))
+                .hint("use a smaller --size or fewer --streams")
+        })?;
+        let arena = Self { base: NonNull::new(base.cast()).expect("mmap never returns null"), len };
+        // SAFETY: the mapping is ours. Huge pages are a wish: refused, the arena works with small ones.
+        let _ = unsafe { madvise(base, len, Advice::LinuxHugepage) };
+        for page in (0..len).step_by(ALIGN) {
+            // SAFETY: inside the mapping.
+            unsafe { arena.base.as_ptr().add(page).write_volatile(0) };
+        }
+        Ok(Arc::new(arena))
+    }
+
+    /// Length in bytes.
+    #[allow(clippy::len_without_is_empty)] // an arena is never empty
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Start address.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Cuts the arena into buffers of `size` bytes, a multiple of [`ALIGN`].
+    pub fn cut(self: &Arc<Self>, size: usize) -> Vec<Buffer> {
+        assert!(size > 0 && size.is_multiple_of(ALIGN));
+        // SAFETY: the ranges are disjoint.
+        (0..self.len / size).map(|i| unsafe { self.buffer(i * size, size) }).collect()
+    }
+
+    /// A buffer over `len` bytes at `offset`.
+    ///
+    /// # Safety
+    /// While it lives, nobody else may write these bytes; nor read them, if it will be written.
+    pub unsafe fn buffer(self: &Arc<Self>, offset: usize, len: usize) -> Buffer {
+        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len));
+        // SAFETY: inside the mapping, by the assertion.
+        let ptr = unsafe { NonNull::new_unchecked(self.as_ptr().add(offset)) };
+        Buffer { ptr, len, lent: false, owner: Arc::clone(self) as Owner }
+    }
+
+    /// A buffer over `len` bytes at `offset` that is only read, so that there may be several.
+    ///
+    /// # Safety
+    /// While it or a copy of it lives, nobody may write these bytes.
+    pub unsafe fn view(self: &Arc<Self>, offset: usize, len: usize) -> Buffer {
+        // SAFETY: the caller's promise is the stronger one.
+        Buffer { lent: true, ..unsafe { self.buffer(offset, len) } }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and every `Buffer` into it holds an `Arc`, so none is left.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Whatever keeps memory alive: an [`Arena`], or a caller's own object.
+pub type Owner = Arc<dyn Any + Send + Sync>;
+
+/// Bytes that one owner may use: they move into an I/O and come back with the completion.
+#[derive(Debug)]
+pub struct Buffer {
+    ptr: NonNull<u8>,
+    len: usize,
+    /// Made by [`Arena::view`].
+    lent: bool,
+    owner: Owner,
+}
+
+// SAFETY: a buffer is the only handle to its bytes (contract of `Arena::buffer` and `Buffer::over`).
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// A buffer over memory that is not an arena's.
+    ///
+    /// # Safety
+    /// `ptr..ptr + len` is valid as long as `owner` lives. While the buffer lives, nobody else may write these bytes;
+    /// nor read them, if it will be written.
+    pub unsafe fn over(ptr: NonNull<u8>, len: usize, owner: Owner) -> Self {
+        Self { ptr, len, lent: false, owner }
+    }
+
+    /// Whether it lies in `arena`.
+    pub fn is_in(&self, arena: &Arena) -> bool {
+        let start = arena.as_ptr() as usize;
+        (start..start + arena.len()).contains(&(self.ptr() as usize))
+    }
+
+    /// Whether `len` of its bytes can be moved directly, without a copy in between.
+    pub fn is_direct(&self, len: usize) -> bool {
+        self.len >= len && (self.ptr() as usize).is_multiple_of(ALIGN)
+    }
+
+    /// Start address.
+    pub fn ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// Another handle to the same bytes, if they are only read ([`Arena::view`]): to keep them after the I/O without a copy.
+    pub fn share(&self) -> Option<Self> {
+        self.lent.then(|| Self { ptr: self.ptr, len: self.len, lent: true, owner: Arc::clone(&self.owner) })
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: inside memory that lives as long as this.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        assert!(!self.lent, "a view is only read; this is a bug in savemark");
+        // SAFETY: as above, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
+    }
+}
+
+/// One arena per worker, kept between trials and grown when a trial needs more.
+#[derive(Debug, Default)]
+pub struct Pool {
+    arenas: Vec<Arc<Arena>>,
+}
+
+impl Pool {
+    /// One arena of at least `bytes` for each of `workers`. What fits already is reused.
+    pub fn take(&mut self, workers: usize, bytes: usize) -> Result<Vec<Arc<Arena>>> {
+        for slot in 0..workers {
+            match self.arenas.get(slot) {
+                Some(arena) if arena.len() >= bytes => {}
+                Some(_) => self.arenas[slot] = Arena::new(bytes)?,
+                None => self.arenas.push(Arena::new(bytes)?),
+            }
+        }
+        Ok(self.arenas[..workers].to_vec())
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.arenas.iter().map(|arena| arena.len() as u64).sum()
+    }
+}

@@ -1,0 +1,298 @@
+//! A directory of files: the storage that `posix` and `uring` are. They differ only in how they queue I/Os.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, statvfs};
+
+use super::{File, Lock, Queue, Storage};
+use crate::buffer::{ALIGN, Arena};
+use crate::error::{Error, Result};
+use crate::measure::{cache, mount};
+use crate::record::{Cache, PathTaken};
+
+/// How a storage in a directory moves bytes: the one thing in which they differ.
+pub trait Queueing: Send + Sync {
+    /// Adds the storage's name and what it uses to the path taken.
+    fn describe(&self, path: &mut PathTaken);
+    /// As [`Storage::queue`].
+    fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>>;
+}
+
+/// An existing directory, opened for direct or buffered I/O.
+pub struct Directory {
+    queueing: Box<dyn Queueing>,
+    path: PathBuf,
+    direct: bool,
+    alignment_bytes: u64,
+    filesystem: String,
+}
+
+impl Directory {
+    /// Opens `path`. Refuses `direct` where it would not mean anything, before a byte is written.
+    pub fn open(path: &Path, direct: bool, queueing: Box<dyn Queueing>) -> Result<Self> {
+        let metadata = fs::metadata(path).map_err(|e| Error::io("open the directory", path, e))?;
+        if !metadata.is_dir() {
+            return Err(Error::refused(format!("{} is not a directory", path.display()))
+                .hint("give a directory; savemark never writes to a file or a raw device"));
+        }
+        let filesystem = mount::of(path).map(|m| m.filesystem).unwrap_or_default();
+        if direct && matches!(filesystem.as_str(), "tmpfs" | "ramfs") {
+            return Err(no_direct(path, &filesystem));
+        }
+        Self { queueing, path: path.to_path_buf(), direct, alignment_bytes: 0, filesystem }.aligned()
+    }
+
+    /// Asks the filesystem what direct I/O needs (statx, Linux 6.1 and later); a page is always enough.
+    fn aligned(mut self) -> Result<Self> {
+        if self.direct {
+            let probe = self.path.join(format!(".savemark-probe-{}", std::process::id()));
+            let opened = self.create_file(&probe);
+            let asked = opened.as_ref().ok().and_then(|_| direct_io_alignment(&probe));
+            let _ = fs::remove_file(&probe);
+            opened?;
+            self.alignment_bytes = asked.unwrap_or(ALIGN as u64);
+            if self.alignment_bytes > ALIGN as u64 {
+                return Err(Error::refused(format!(
+                    "{} wants direct I/O aligned to {} bytes; savemark aligns to {ALIGN}",
+                    self.path.display(),
+                    self.alignment_bytes
+                ))
+                .hint("use --no-direct"));
+            }
+        }
+        Ok(self)
+    }
+
+    fn create_file(&self, path: &Path) -> Result<fs::File> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        self.open_with(options, "create", path)
+    }
+
+    fn open_existing(&self, name: &str, write: bool) -> Result<Arc<dyn File>> {
+        let path = self.path.join(name);
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(write);
+        Ok(Arc::new(DirectoryFile { file: self.open_with(options, "open", &path)?, path }))
+    }
+
+    fn open_with(&self, mut options: fs::OpenOptions, what: &str, path: &Path) -> Result<fs::File> {
+        if self.direct {
+            options.custom_flags(OFlags::DIRECT.bits() as i32);
+        }
+        options.open(path).map_err(|e| match e.raw_os_error() {
+            Some(libc::EINVAL) if self.direct => {
+                // The kernel creates the file before it refuses the flag. One that we only open is never removed.
+                if what == "create" {
+                    let _ = fs::remove_file(path);
+                }
+                no_direct(&self.path, &self.filesystem)
+            }
+            _ => Error::io(what, path, e),
+        })
+    }
+
+    fn with_files(&self, names: &[String], act: impl Fn(&fs::File, &Path) -> Result<()>) -> Result<()> {
+        for name in names {
+            let path = self.path.join(name);
+            let file = fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?;
+            act(&file, &path)?;
+        }
+        Ok(())
+    }
+}
+
+impl Storage for Directory {
+    fn path_taken(&self) -> PathTaken {
+        let mut taken = PathTaken {
+            direct: self.direct,
+            alignment_bytes: self.alignment_bytes,
+            filesystem: self.filesystem.clone(),
+            ..Default::default()
+        };
+        self.queueing.describe(&mut taken);
+        taken
+    }
+
+    /// Memory filesystems lose everything with the power.
+    fn durable(&self) -> bool {
+        !matches!(self.filesystem.as_str(), "tmpfs" | "ramfs")
+    }
+
+    /// Room for an ordinary user.
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        let stat = statvfs(&self.path).map_err(|e| Error::io("ask for the free space of", &self.path, e))?;
+        Ok(Some(stat.f_bavail * stat.f_frsize))
+    }
+
+    fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>> {
+        self.queueing.queue(files, depth, arena)
+    }
+
+    /// Creates `name`, empty.
+    fn create(&self, name: &str) -> Result<Arc<dyn File>> {
+        let path = self.path.join(name);
+        Ok(Arc::new(DirectoryFile { file: self.create_file(&path)?, path }))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn File>> {
+        self.open_existing(name, false)
+    }
+
+    fn open_for_writing(&self, name: &str) -> Result<Arc<dyn File>> {
+        self.open_existing(name, true)
+    }
+
+    /// Temporary file, fsync, rename, fsync of the directory.
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.path.join(name);
+        let partial = self.path.join(format!("{name}.partial"));
+        let written = fs::File::create(&partial).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&partial, &path)
+        });
+        if let Err(e) = written {
+            let _ = fs::remove_file(&partial);
+            return Err(Error::io("write", &path, e));
+        }
+        self.sync()
+    }
+
+    /// The whole of `name`, if it exists.
+    fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let path = self.path.join(name);
+        let mut bytes = Vec::new();
+        match fs::File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+            Ok(_) => Ok(Some(bytes)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io("read", &path, e)),
+        }
+    }
+
+    /// Names of the regular files here, sorted.
+    fn list(&self) -> Result<Vec<String>> {
+        let wrong = |e| Error::io("list", &self.path, e);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(wrong)? {
+            let entry = entry.map_err(wrong)?;
+            if entry.file_type().map_err(wrong)?.is_file() {
+                names.extend(entry.file_name().into_string());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Removes `name` if it is there.
+    fn remove(&self, name: &str) -> Result<()> {
+        let path = self.path.join(name);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// fsync of the directory.
+    fn sync(&self) -> Result<()> {
+        let synced = fs::File::open(&self.path).and_then(|directory| directory.sync_all());
+        synced.map_err(|e| Error::io("fsync the directory", &self.path, e))
+    }
+
+    /// flock on the directory itself: no lock file to leave behind, and the kernel releases it on `kill -9`.
+    fn lock(&self) -> Result<Box<dyn Lock>> {
+        let directory = fs::File::open(&self.path).map_err(|e| Error::io("open", &self.path, e))?;
+        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Box::new(DirectoryLock(directory))),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                Err(Error::refused(format!("another save into {} is under way", self.path.display()))
+                    .hint("wait for it, or save into another directory"))
+            }
+            Err(e) => Err(Error::io("lock", &self.path, e)),
+        }
+    }
+
+    /// Writes back and drops the clean pages of `names`.
+    fn evict(&self, names: &[String]) -> Result<()> {
+        self.with_files(names, |file, path| {
+            cache::evict(file.as_fd()).map_err(|e| Error::io("drop the cache of", path, e))
+        })
+    }
+
+    /// Pages of `names` in the page cache.
+    fn residency(&self, names: &[String]) -> Result<Cache> {
+        let mut files = Vec::new();
+        for name in names {
+            let path = self.path.join(name);
+            files.push(fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?);
+        }
+        let descriptors: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        Ok(cache::residency(&descriptors))
+    }
+}
+
+struct DirectoryLock(fs::File);
+impl Lock for DirectoryLock {}
+impl Drop for DirectoryLock {
+    /// Closing the file is not enough: a process forked at this moment holds it too, until it executes its program.
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+/// Offset alignment that statx reports for direct I/O (STATX_DIOALIGN, Linux 6.1 and later).
+fn direct_io_alignment(path: &Path) -> Option<u64> {
+    let path = std::ffi::CString::new(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())).ok()?;
+    // SAFETY: `statx` is plain data, and the path is a C string.
+    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    let result = unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), 0, libc::STATX_DIOALIGN, &mut found) };
+    let known = result == 0 && found.stx_mask & libc::STATX_DIOALIGN != 0;
+    (known && found.stx_dio_offset_align > 0).then_some(u64::from(found.stx_dio_offset_align))
+}
+
+/// A silent buffered run would measure memory and call it a disk.
+fn no_direct(path: &Path, filesystem: &str) -> Error {
+    Error::refused(format!("{} refuses O_DIRECT ({filesystem}). Nothing was written", path.display()))
+        .hint("use --storage posix --no-direct to measure memory, or choose a directory on a disk")
+}
+
+struct DirectoryFile {
+    file: fs::File,
+    path: PathBuf,
+}
+
+impl File for DirectoryFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+    fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(buffer, offset)
+    }
+    fn size(&self) -> Result<u64> {
+        Ok(self.file.metadata().map_err(|e| Error::io("ask for the size of", &self.path, e))?.len())
+    }
+    fn allocate(&self, bytes: u64) -> Result<()> {
+        match fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
+            // Filesystems without it (NFS before 4.2, some FUSE) grow the file as it is written.
+            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+            Err(e) => Err(Error::io("reserve room for", &self.path, e)),
+        }
+    }
+    fn truncate(&self, bytes: u64) -> Result<()> {
+        self.file.set_len(bytes).map_err(|e| Error::io("cut", &self.path, e))
+    }
+    fn sync(&self) -> Result<()> {
+        self.file.sync_all().map_err(|e| Error::io("fsync", &self.path, e))
+    }
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+}

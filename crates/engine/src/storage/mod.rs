@@ -1,0 +1,234 @@
+//! Where bytes go. A storage is a small trait; its options and its name stand in one list, [`Options`].
+//!
+//! To add one: a file with its options struct and its `Storage`, and a line in [`Options`] and [`open`].
+
+use std::any::Any;
+use std::path::Path;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::buffer::{Arena, Buffer};
+use crate::error::{Error, Result};
+use crate::record::{Cache, PathTaken};
+use crate::trial::named;
+
+#[cfg(test)]
+mod conformance;
+pub mod directory;
+pub mod memory;
+pub mod null;
+pub mod object;
+pub mod posix;
+mod synchronous;
+mod target;
+pub mod uring;
+
+pub use target::Target;
+
+/// Every storage by name, with its options.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "storage", rename_all = "snake_case")]
+pub enum Options {
+    /// Forgets every byte: what the engine itself costs.
+    Null(null::NullOptions),
+    /// The engine's own memory: what the path costs without a device.
+    Memory(memory::MemoryOptions),
+    /// Files through pread and pwrite, one request at a time per worker.
+    Posix(posix::PosixOptions),
+    /// Files through io_uring, many requests in flight per worker.
+    Uring(uring::UringOptions),
+    /// Objects in a bucket of S3 (or what speaks its protocol), Google Cloud Storage or Azure.
+    Object(object::ObjectOptions),
+}
+
+impl Options {
+    /// The schema of each storage's options.
+    pub(crate) fn schemas() -> Vec<(String, schemars::Schema)> {
+        vec![
+            named::<null::NullOptions>("null"),
+            named::<memory::MemoryOptions>("memory"),
+            named::<posix::PosixOptions>("posix"),
+            named::<uring::UringOptions>("uring"),
+            named::<object::ObjectOptions>("object"),
+        ]
+    }
+
+    /// Checks what the types cannot say.
+    pub(crate) fn validate(&self) -> Result<()> {
+        match self {
+            Self::Object(options) => options.validate(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Opens the storage at `target` (a directory or a URL; ignored by storages that have none).
+pub fn open(options: &Options, target: impl Into<Target>) -> Result<Arc<dyn Storage>> {
+    let target = target.into();
+    Ok(match options {
+        Options::Null(_) => Arc::new(null::Null),
+        Options::Memory(_) => Arc::new(memory::Memory::default()),
+        Options::Posix(options) => Arc::new(posix::open(options, target.directory("posix")?)?),
+        Options::Uring(options) => Arc::new(uring::open(options, target.directory("uring")?)?),
+        Options::Object(options) => Arc::new(object::open(options, &target)?),
+    })
+}
+
+/// A place that holds named files.
+pub trait Storage: Send + Sync {
+    /// The path that bytes really take here.
+    fn path_taken(&self) -> PathTaken;
+
+    /// Whether what was written can be read again (false for `null` alone).
+    fn keeps(&self) -> bool {
+        true
+    }
+
+    /// Whether a file can be written at any offset, and again. If not: once, from front to back, and it is there when synced.
+    fn rewrites(&self) -> bool {
+        true
+    }
+
+    /// Whether a sync reaches stable storage, as far as the kernel can say.
+    fn durable(&self) -> bool;
+
+    /// Bytes that can still be written; `None` where there is no such limit.
+    fn free_bytes(&self) -> Result<Option<u64>>;
+
+    /// Creates the file `name`, empty; fails if it exists.
+    fn create(&self, name: &str) -> Result<Arc<dyn File>>;
+
+    /// Opens the existing file `name` for reading.
+    fn open(&self, name: &str) -> Result<Arc<dyn File>>;
+
+    /// Opens the existing file `name` for writing over it (where nothing can be rewritten: for replacing it whole).
+    fn open_for_writing(&self, name: &str) -> Result<Arc<dyn File>>;
+
+    /// A queue of I/Os on `files` for the calling thread alone; `arena` holds the buffers used most.
+    fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>>;
+
+    /// Replaces the small file `name` by `bytes`, durably and at once: a reader sees the old or the new, whole.
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<()>;
+
+    /// The whole of the small file `name`, or `None` if there is none.
+    fn get(&self, name: &str) -> Result<Option<Vec<u8>>>;
+
+    /// Names of all files here, sorted.
+    fn list(&self) -> Result<Vec<String>>;
+
+    /// Removes the file `name`; none there is no error.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// Makes the names of created and removed files durable.
+    fn sync(&self) -> Result<()>;
+
+    /// Whether [`Storage::lock`] keeps others out. Where it cannot, a save must not sweep up what may be another's.
+    fn locks(&self) -> bool {
+        true
+    }
+
+    /// Keeps other writers out until it is dropped; refused if one is in.
+    fn lock(&self) -> Result<Box<dyn Lock>>;
+
+    /// Asks the page cache to forget `names`; the effect is told by [`Storage::residency`].
+    fn evict(&self, names: &[String]) -> Result<()>;
+
+    /// How much of `names` is in the page cache.
+    fn residency(&self, names: &[String]) -> Result<Cache>;
+}
+
+/// Held while writing; released on drop.
+pub trait Lock: Send {}
+
+/// An open file. Offsets and lengths are multiples of [`crate::buffer::ALIGN`] where I/O is direct.
+pub trait File: Any + Send + Sync {
+    /// Where it is, for messages.
+    fn path(&self) -> &Path;
+    /// Reads until `buffer` is full; a file that ends before is an error.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()>;
+    /// Writes all of `buffer`.
+    fn write_at(&self, buffer: &[u8], offset: u64) -> std::io::Result<()>;
+    /// Length in bytes.
+    fn size(&self) -> Result<u64>;
+    /// Reserves room up to `bytes` and makes the file that long, so that writes need not grow it.
+    fn allocate(&self, bytes: u64) -> Result<()>;
+    /// Cuts the file to `bytes`.
+    fn truncate(&self, bytes: u64) -> Result<()>;
+    /// Makes content and length durable.
+    fn sync(&self) -> Result<()>;
+    /// The descriptor, where there is one.
+    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Direction of an I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// From storage to memory.
+    Read,
+    /// From memory to storage.
+    Write,
+}
+
+impl Operation {
+    /// `read` or `write`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// One I/O of the first `len` bytes of `buffer`.
+#[derive(Debug)]
+pub struct Op {
+    /// Direction.
+    pub operation: Operation,
+    /// Index into the queue's files.
+    pub file: usize,
+    /// Where in the file.
+    pub offset: u64,
+    /// Bytes to move.
+    pub len: usize,
+    /// From or into which memory.
+    pub buffer: Buffer,
+    /// Comes back with the completion.
+    pub token: u64,
+}
+
+/// An I/O that ended. It moved all its bytes, or it failed.
+#[derive(Debug)]
+pub struct Completion {
+    /// The token of the [`Op`].
+    pub token: u64,
+    /// The buffer of the [`Op`].
+    pub buffer: Buffer,
+    /// Bytes moved.
+    pub len: usize,
+    /// From submission until the queue saw it complete.
+    pub latency_ns: u64,
+    /// Where it went wrong and why, if it did.
+    pub error: Option<Error>,
+}
+
+/// I/Os in flight from one thread.
+pub trait Queue {
+    /// Takes an I/O; fails only if more than the queue's depth are in flight.
+    fn submit(&mut self, op: Op) -> Result<()>;
+    /// Starts what was submitted, waits until at least `min` I/Os have completed (0: does not wait), and appends all that have.
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<()>;
+    /// I/Os submitted and not yet returned by `wait`.
+    fn in_flight(&self) -> usize;
+}
+
+/// The message for an I/O that failed.
+pub(crate) fn io_error(operation: Operation, path: &Path, offset: u64, len: usize, source: std::io::Error) -> Error {
+    let mut error = Error::io(operation.name(), path, source);
+    error.message = format!("{} ({len} bytes at offset {offset})", error.message);
+    error
+}

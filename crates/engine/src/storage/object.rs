@@ -1,0 +1,216 @@
+//! Objects in a bucket: parallel multipart uploads and ranged reads of S3, Google Cloud Storage and Azure.
+//!
+//! An object is written once, from front to back, and is there, whole, when its upload is completed ([`File::sync`]).
+//! A write is complete when an upload has taken it, as a buffered write is when the page cache has.
+//!
+//! There are no locks: two savers to one URL are told apart by the ids in their shards' names, and the last manifest wins.
+//! So a save sweeps up nothing that may be another's; [`Object::uploads`] finds what killed savers left half uploaded.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use object_store::{ObjectStoreExt, PutPayload};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{File, Lock, Queue, Storage, Target};
+use crate::buffer::{ALIGN, Arena};
+use crate::error::{Error, Result};
+use crate::record::{Cache, PathTaken};
+use crate::size::{Size, Span};
+
+mod connect;
+mod environment;
+mod file;
+mod parts;
+mod place;
+mod queue;
+mod reason;
+mod upload;
+mod uploads;
+
+pub use environment::Environment;
+pub use uploads::Unfinished;
+
+use file::ObjectFile;
+use place::{Place, block_on};
+
+/// Options of `object`. Endpoint and credentials come from the environment (`AWS_*`, `GOOGLE_*`, `AZURE_*`), never from here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ObjectOptions {
+    /// Bytes of one part of an upload; an object that is smaller goes up in one request.
+    pub part_size: Size,
+    /// Parts in flight per object that is written. Reads have the queue's depth in flight.
+    pub concurrency: u32,
+    /// How often a request is repeated after an error 500 or 503, a reset connection or a cut body; waits grow, with jitter.
+    pub retries: u32,
+    /// How long one request may take.
+    pub timeout: Span,
+}
+
+impl Default for ObjectOptions {
+    fn default() -> Self {
+        Self { part_size: Size(16 << 20), concurrency: 4, retries: 10, timeout: Span(60_000_000_000) }
+    }
+}
+
+/// What S3 accepts as a part that is not the last.
+const PARTS: std::ops::RangeInclusive<u64> = 5 << 20..=5 << 30;
+
+impl ObjectOptions {
+    /// Checks what the types cannot say.
+    pub fn validate(&self) -> Result<()> {
+        if !PARTS.contains(&self.part_size.0) || !self.part_size.0.is_multiple_of(ALIGN as u64) {
+            return Err(Error::usage(format!(
+                "part_size: {} is not a multiple of 4KiB from 5MiB to 5GiB",
+                self.part_size
+            )));
+        }
+        if !(1..=256).contains(&self.concurrency) {
+            return Err(Error::usage(format!("concurrency: {} is not between 1 and 256", self.concurrency)));
+        }
+        if self.timeout.0 < 1_000_000 {
+            return Err(Error::usage("timeout: a request needs at least 1ms"));
+        }
+        Ok(())
+    }
+}
+
+/// The storage: the objects directly below a URL.
+pub struct Object {
+    place: Arc<Place>,
+    parts: Arc<parts::Pool>,
+}
+
+/// Opens the URL `target` with the endpoint and the credentials of this process's environment. Sends no request.
+pub fn open(options: &ObjectOptions, target: &Target) -> Result<Object> {
+    open_in(options, target, &Environment::of_process())
+}
+
+/// As [`open`], in a given environment.
+pub fn open_in(options: &ObjectOptions, target: &Target, environment: &Environment) -> Result<Object> {
+    options.validate()?;
+    let Target::Url(url) = target else {
+        return Err(Error::usage(format!("{target} is a directory; object storage wants a URL"))
+            .hint("for example s3://bucket/prefix; use --storage uring for a directory"));
+    };
+    let place = connect::connect(options, url, environment)?;
+    Ok(Object { place: Arc::new(place), parts: parts::Pool::new(options.part_size.0 as usize) })
+}
+
+impl Object {
+    fn file(&self, name: &str, state: file::State) -> Arc<dyn File> {
+        let url = PathBuf::from(self.place.url_of(name));
+        Arc::new(ObjectFile {
+            place: Arc::clone(&self.place),
+            key: self.place.key(name),
+            url,
+            state: Mutex::new(state),
+        })
+    }
+
+    fn writing(&self, name: &str, is_new: bool) -> Arc<dyn File> {
+        let upload = upload::Upload::new(&self.place, &self.parts, self.place.key(name), is_new);
+        self.file(name, file::State::Writing(Box::new(upload)))
+    }
+
+    /// Names of the prefixes ("folders") directly below this one, sorted.
+    pub fn folders(&self) -> Result<Vec<String>> {
+        Ok(self.place.listed()?.0)
+    }
+
+    /// Removes every object below the URL, at any depth, `last` at the end, and aborts unfinished uploads there.
+    /// Returns how many there were. Only S3 lists its uploads; elsewhere those are left to the bucket's own rules.
+    pub fn clear(&self, last: &str) -> Result<usize> {
+        let uploads = if self.place.s3.is_some() { self.uploads()? } else { Vec::new() };
+        uploads.iter().try_for_each(|upload| self.abort(upload))?;
+        Ok(self.place.clear(last)? + uploads.len())
+    }
+
+    /// Multipart uploads below the URL that were neither completed nor aborted: those under way, and those of killed savers.
+    pub fn uploads(&self) -> Result<Vec<Unfinished>> {
+        block_on(uploads::list(&self.place))
+    }
+
+    /// Aborts an unfinished upload: its parts, which are paid for, go.
+    pub fn abort(&self, upload: &Unfinished) -> Result<()> {
+        block_on(uploads::abort(&self.place, upload))
+    }
+}
+
+impl Storage for Object {
+    fn path_taken(&self) -> PathTaken {
+        let notes = vec![
+            format!("endpoint {}", self.place.endpoint),
+            "a write is complete when an upload has taken it; only a sync says that the object is stored".to_string(),
+        ];
+        PathTaken { storage: "object".into(), alignment_bytes: 1, notes, ..Default::default() }
+    }
+    fn rewrites(&self) -> bool {
+        false
+    }
+    /// The contract of S3 and its kin after an upload is answered with 200.
+    fn durable(&self) -> bool {
+        true
+    }
+    fn free_bytes(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+    fn create(&self, name: &str) -> Result<Arc<dyn File>> {
+        match self.place.head(name)? {
+            Some(_) => Err(Error::failed(format!("cannot create {}: it exists", self.place.url_of(name)))),
+            None => Ok(self.writing(name, true)),
+        }
+    }
+    fn open(&self, name: &str) -> Result<Arc<dyn File>> {
+        match self.place.head(name)? {
+            Some(bytes) => Ok(self.file(name, file::State::Stored(bytes))),
+            None => Err(self.place.missing("open", name)),
+        }
+    }
+    /// The object is replaced, whole, when the file is synced.
+    fn open_for_writing(&self, name: &str) -> Result<Arc<dyn File>> {
+        Ok(self.writing(name, false))
+    }
+    fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
+        Ok(Box::new(queue::ObjectQueue::new(files)))
+    }
+    /// One request: readers see the old object or the new one.
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let (key, payload) = (self.place.key(name), PutPayload::from(bytes.to_vec()));
+        self.place.call("write", name, || self.place.store.put(&key, payload.clone())).map(drop)
+    }
+    fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        self.place.get(name)
+    }
+    fn list(&self) -> Result<Vec<String>> {
+        Ok(self.place.listed()?.1)
+    }
+    fn remove(&self, name: &str) -> Result<()> {
+        let key = self.place.key(name);
+        match self.place.call("remove", name, || self.place.store.delete(&key)) {
+            Err(e) if e.errno() == Some(libc::ENOENT) => Ok(()),
+            result => result,
+        }
+    }
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+    fn locks(&self) -> bool {
+        false
+    }
+    fn lock(&self) -> Result<Box<dyn Lock>> {
+        Ok(Box::new(NoLock))
+    }
+    fn evict(&self, _: &[String]) -> Result<()> {
+        Ok(())
+    }
+    fn residency(&self, _: &[String]) -> Result<Cache> {
+        let method = "no page cache on this machine; what the server has in its memory is out of sight".into();
+        Ok(Cache { state: "none".into(), method, ..Default::default() })
+    }
+}
+
+struct NoLock;
+impl Lock for NoLock {}

@@ -1,0 +1,212 @@
+//! A prefix of a bucket, and the requests that everything else is made of.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use object_store::multipart::MultipartStore;
+use object_store::path::Path;
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt};
+use tokio::runtime::{Builder, Runtime};
+
+use super::connect::S3;
+use super::{ObjectOptions, reason};
+use crate::error::{Error, Result};
+use crate::measure::clock;
+
+/// What a bucket's client can do.
+pub trait Store: ObjectStore + MultipartStore {}
+impl<T: ObjectStore + MultipartStore> Store for T {}
+
+/// The objects below a URL.
+pub struct Place {
+    pub store: std::sync::Arc<dyn Store>,
+    pub s3: Option<S3>,
+    /// As it was given; without credentials, by [`super::connect`].
+    pub url: String,
+    pub bucket: String,
+    pub prefix: Path,
+    /// Host and port.
+    pub endpoint: String,
+    pub options: ObjectOptions,
+}
+
+/// Two threads for all buckets: they move bytes between sockets and buffers, and sign; codecs have their own threads.
+pub fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(2).thread_name("savemark-object").enable_all();
+        builder.build().expect("two threads can be started")
+    })
+}
+
+/// Waits for a request, on a thread that is not the runtime's.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    runtime().block_on(future)
+}
+
+impl Place {
+    /// The object `name`.
+    pub fn key(&self, name: &str) -> Path {
+        name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
+    }
+
+    /// Its URL, for messages.
+    pub fn url_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.url)
+    }
+
+    /// Does a request and waits; repeats what object_store does not.
+    pub fn call<T, F>(&self, what: &str, name: &str, request: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        block_on(again(self.options.retries, request)).map_err(|e| self.explain(what, name, &e))
+    }
+
+    /// The error as a sentence with a hint.
+    pub fn explain(&self, what: &str, name: &str, error: &object_store::Error) -> Error {
+        reason::explain(what, &self.url_of(name), self, error)
+    }
+
+    /// There is no object `name`.
+    pub fn missing(&self, what: &str, name: &str) -> Error {
+        Error::io(what, &PathBuf::from(self.url_of(name)), std::io::Error::from_raw_os_error(libc::ENOENT))
+            .hint("check the URL")
+    }
+
+    /// Length of the object `name`, if it exists.
+    pub fn head(&self, name: &str) -> Result<Option<u64>> {
+        let key = self.key(name);
+        let found = block_on(again(self.options.retries, || self.store.head(&key)));
+        present(found.map(|meta| meta.size)).map_err(|e| self.explain("look at", name, &e))
+    }
+
+    /// The whole of the small object `name`, if it exists.
+    pub fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let key = self.key(name);
+        let read = || async {
+            let found = self.store.get(&key).await?;
+            let size = found.meta.size;
+            let bytes = found.bytes().await?;
+            if bytes.len() as u64 == size { Ok(bytes.to_vec()) } else { Err(cut(bytes.len() as u64, size)) }
+        };
+        present(block_on(again(self.options.retries, read))).map_err(|e| self.explain("read", name, &e))
+    }
+
+    /// Prefixes and objects directly below this one, sorted.
+    pub fn listed(&self) -> Result<(Vec<String>, Vec<String>)> {
+        let found = self.call("list", "", || self.store.list_with_delimiter(Some(&self.prefix)))?;
+        let last = |path: &Path| path.filename().map(str::to_string);
+        let mut folders: Vec<_> = found.common_prefixes.iter().filter_map(last).collect();
+        let mut names: Vec<_> = found.objects.iter().filter_map(|object| last(&object.location)).collect();
+        folders.sort();
+        names.sort();
+        Ok((folders, names))
+    }
+
+    /// Removes every object below the prefix, `last` at the end.
+    pub fn clear(&self, last: &str) -> Result<usize> {
+        let last = self.key(last);
+        let mut found = self.call("list", "", || async {
+            let mut keys = Vec::new();
+            let mut list = self.store.list(Some(&self.prefix));
+            while let Some(object) = list.next().await {
+                keys.push(object?.location);
+            }
+            Ok(keys)
+        })?;
+        found.sort_by_key(|key| *key == last);
+        for key in &found {
+            let gone = block_on(again(self.options.retries, || self.store.delete(key)));
+            present(gone).map_err(|e| self.explain("remove", key.filename().unwrap_or_default(), &e))?;
+        }
+        Ok(found.len())
+    }
+
+    /// Fills `buffer` from the object at `offset`. A body that ends early is asked for again from there, never accepted.
+    pub async fn read(&self, key: &Path, offset: u64, buffer: &mut [u8]) -> object_store::Result<()> {
+        let (end, mut filled, mut tries) = (offset + buffer.len() as u64, 0, 0);
+        while filled < buffer.len() {
+            let result = self.read_some(key, offset, buffer, &mut filled).await;
+            let error = match result {
+                Ok(size) if size < end => return Err(cut(size, end)),
+                Ok(_) if filled < buffer.len() => cut(offset + filled as u64, end),
+                Ok(_) => break,
+                Err(e) => e,
+            };
+            if tries == self.options.retries || !reason::is_passing(&error) {
+                return Err(error);
+            }
+            tries += 1;
+            pause(tries).await;
+        }
+        Ok(())
+    }
+
+    async fn read_some(
+        &self,
+        key: &Path,
+        offset: u64,
+        buffer: &mut [u8],
+        filled: &mut usize,
+    ) -> object_store::Result<u64> {
+        let range = offset + *filled as u64..offset + buffer.len() as u64;
+        let found = self.store.get_opts(key, GetOptions::new().with_range(Some(range))).await?;
+        let size = found.meta.size;
+        let mut body = found.into_stream();
+        while let Some(bytes) = body.next().await {
+            let bytes = bytes?;
+            let Some(room) = buffer.get_mut(*filled..*filled + bytes.len()) else {
+                return Err(odd("the server sent more bytes than it was asked for".into()));
+            };
+            room.copy_from_slice(&bytes);
+            *filled += bytes.len();
+        }
+        Ok(size)
+    }
+}
+
+/// Repeats a request whose error may pass and that object_store has not repeated itself: an answer that was cut.
+pub async fn again<T, F: Future<Output = object_store::Result<T>>>(
+    retries: u32,
+    request: impl Fn() -> F,
+) -> object_store::Result<T> {
+    let mut tries = 0;
+    loop {
+        match request().await {
+            Err(e) if tries < retries && reason::is_passing(&e) => {
+                tries += 1;
+                pause(tries).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Twice as long each time, up to 10 s, with jitter.
+async fn pause(tries: u32) {
+    let longest_ms = (50u64 << tries.min(8)).min(10_000);
+    let jitter = clock::unix_now() / 1000 % longest_ms;
+    tokio::time::sleep(Duration::from_millis(longest_ms / 2 + jitter / 2)).await;
+}
+
+/// `None` where there is no such object.
+fn present<T>(result: object_store::Result<T>) -> object_store::Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if reason::is_missing(&e) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn cut(found: u64, wanted: u64) -> object_store::Error {
+    let text = format!("it ends at byte {found}, before {wanted}");
+    odd(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, text).into())
+}
+
+fn odd(source: Box<dyn std::error::Error + Send + Sync>) -> object_store::Error {
+    object_store::Error::Generic { store: "object", source }
+}

@@ -1,0 +1,204 @@
+//! Errors of buckets: one sentence and what to do. Neither URLs with signatures nor bodies of answers come through here.
+
+use std::error::Error as StdError;
+use std::path::Path;
+
+use object_store::Error as StoreError;
+use object_store::client::{HttpError, HttpErrorKind};
+
+use super::place::Place;
+use crate::error::{Error, Result};
+
+/// Whether there is no such object (a missing bucket is something else).
+pub fn is_missing(error: &StoreError) -> bool {
+    matches!(error, StoreError::NotFound { .. }) && code_of(&text_of(error)).is_none_or(|code| code != "NoSuchBucket")
+}
+
+/// Whether the same request may succeed: the answer was cut. What object_store repeats itself is not repeated again.
+pub fn is_passing(error: &StoreError) -> bool {
+    let cut = chain(error).any(|e| {
+        let io = e.downcast_ref::<std::io::Error>();
+        io.is_some_and(|e| e.kind() == std::io::ErrorKind::UnexpectedEof)
+    });
+    let broken = matches!(
+        kind_of(error),
+        Some(HttpErrorKind::Interrupted | HttpErrorKind::Decode | HttpErrorKind::Unknown | HttpErrorKind::Timeout)
+    );
+    (cut || broken) && !text_of(error).contains(" retries, max_retries")
+}
+
+/// The error as a sentence.
+pub fn explain(what: &str, url: &str, place: &Place, error: &StoreError) -> Error {
+    let text = text_of(error);
+    let code = code_of(&text).unwrap_or_default();
+    let failed = |why: String| Error::failed(format!("cannot {what} {url}: {why}"));
+    let server = &place.endpoint;
+    if code == "NoSuchBucket" {
+        return failed(format!("there is no bucket `{}` at {server}", place.bucket))
+            .hint("check its name, AWS_REGION and AWS_ENDPOINT_URL, or make it: aws s3 mb");
+    }
+    if is_missing(error) {
+        return Error::io(what, Path::new(url), std::io::Error::from_raw_os_error(libc::ENOENT)).hint("check the URL");
+    }
+    if let Some((why, hint)) = by_code(&code, place).or_else(|| by_text(&text, place)) {
+        return failed(why).hint(hint);
+    }
+    let Some(status) = status_of(&text) else {
+        return failed(chain(error).last().map_or_else(String::new, ToString::to_string));
+    };
+    let named = if code.is_empty() { String::new() } else { format!(" ({code})") };
+    match status {
+        403 | 401 => failed(format!("{server} denies access{named}")).hint(
+            "the credentials need s3:ListBucket, GetObject, PutObject, DeleteObject and AbortMultipartUpload here",
+        ),
+        507 => failed(format!("{server} has no room{named}")).hint("free some space there, or use a smaller --size"),
+        500.. => failed(format!("{server} still answers {status}{named} after {} retries", place.options.retries))
+            .hint("the server is overloaded or broken: lower --concurrency, raise --retries, or look at its log"),
+        _ => failed(format!("{server} answers {status}{named}")),
+    }
+}
+
+/// What S3, Google and Azure name themselves.
+fn by_code(code: &str, place: &Place) -> Option<(String, String)> {
+    let region = place.s3.as_ref().map_or("", |s3| s3.region.as_str());
+    let (why, hint) = match code {
+        "RequestTimeTooSkewed" | "RequestExpired" => (
+            "the clock of this machine and the server's differ too much".to_string(),
+            "set the clock: timedatectl set-ntp true, or chronyc makestep",
+        ),
+        "ExpiredToken" | "ExpiredTokenException" | "TokenRefreshRequired" => {
+            ("the credentials have expired".to_string(), "renew them, for example with aws sso login")
+        }
+        "InvalidAccessKeyId" | "InvalidToken" | "NotSignedUp" => {
+            ("the server does not know these credentials".to_string(), "check AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN")
+        }
+        "SignatureDoesNotMatch" => (
+            "the server refuses the signature".to_string(),
+            "check AWS_SECRET_ACCESS_KEY, and that no proxy between here and there changes requests",
+        ),
+        "AuthorizationHeaderMalformed"
+        | "PermanentRedirect"
+        | "TemporaryRedirect"
+        | "IllegalLocationConstraintException" => (
+            format!("the bucket `{}` is not in the region {region}", place.bucket),
+            "set AWS_REGION to the bucket's region",
+        ),
+        "EntityTooSmall" => ("a part is too small for this server".to_string(), "use a larger --part-size"),
+        "InvalidArgument" | "EntityTooLarge" => (
+            format!("the server refuses the request ({code})"),
+            "an upload has at most 10,000 parts: use a larger --part-size",
+        ),
+        "XMinioStorageFull" | "QuotaExceeded" => {
+            ("there is no room left".to_string(), "free some space there, or use a smaller --size")
+        }
+        _ => return None,
+    };
+    Some((why, hint.to_string()))
+}
+
+/// What went wrong before a server answered.
+fn by_text(text: &str, place: &Place) -> Option<(String, String)> {
+    let (server, lower) = (&place.endpoint, text.to_lowercase());
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if has(&["without location", "301 moved permanently", "307 temporary redirect"]) {
+        return by_code("PermanentRedirect", place);
+    }
+    let (why, hint) = if has(&["169.254.169.254", "metadata endpoint"]) {
+        let error = no_credentials("");
+        return Some(("no credentials were found".to_string(), error.hint.unwrap_or_default()));
+    } else if has(&["scheme is not allowed", "allow_http", "builder error for url"]) {
+        (
+            format!("{server} is plain HTTP, which anybody on the way can read"),
+            "use https://, or set AWS_ALLOW_HTTP=true if the network is yours".to_string(),
+        )
+    } else if has(&[
+        "certificate",
+        "tls handshake",
+        "received corrupt message",
+        "invalidcontenttype",
+        "handshakefailure",
+    ]) {
+        (
+            format!("no trusted TLS connection to {server}"),
+            "check https:// or http:// in AWS_ENDPOINT_URL; name a private authority's file in AWS_CA_BUNDLE"
+                .to_string(),
+        )
+    } else if has(&["dns error", "failed to lookup", "name or service not known"]) {
+        (
+            format!("the host {server} is not known"),
+            "check AWS_ENDPOINT_URL, AWS_REGION and the name server".to_string(),
+        )
+    } else if has(&["connection refused"]) {
+        (format!("nothing listens at {server}"), "start the server, or check AWS_ENDPOINT_URL".to_string())
+    } else if has(&["operation timed out", "timed out", "deadline has elapsed"]) {
+        let seconds = place.options.timeout.0 as f64 / 1e9;
+        (
+            format!("{server} did not answer within {seconds} s"),
+            "raise --timeout, or use a smaller --part-size and --concurrency on a slow line".to_string(),
+        )
+    } else if has(&["connection reset", "broken pipe", "connection closed", "incompletemessage", "unexpected end"]) {
+        let retries = place.options.retries;
+        (
+            format!("{server} still breaks off connections after {retries} retries"),
+            "look at the server's log and at proxies on the way; raise --retries".to_string(),
+        )
+    } else {
+        return None;
+    };
+    Some((why, hint))
+}
+
+/// Neither variables, nor a profile, nor a service of the machine.
+pub fn no_credentials(what: &str) -> Error {
+    Error::failed(format!("{what}: no credentials were found"))
+        .hint("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or AWS_SKIP_SIGNATURE=true for a public bucket")
+}
+
+/// A setting of the environment that cannot be used.
+pub fn of_settings(url: &str, error: &StoreError) -> Error {
+    let text = chain(error).last().map_or_else(String::new, ToString::to_string);
+    Error::usage(format!("cannot open {url}: {text}")).hint("check the variables AWS_*, GOOGLE_* or AZURE_*")
+}
+
+/// The answer to a request of our own.
+pub fn check_status(status: u16, body: &str) -> std::result::Result<(), StoreError> {
+    if status < 300 {
+        return Ok(());
+    }
+    let text = format!("Server returned non-2xx status code: {status} : {body}");
+    Err(StoreError::Generic { store: "object", source: text.into() })
+}
+
+/// As an error of the engine's result.
+pub fn result<T>(result: object_store::Result<T>, what: &str, place: &Place, name: &str) -> Result<T> {
+    result.map_err(|e| place.explain(what, name, &e))
+}
+
+fn chain(error: &StoreError) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    let mut next = Some(error as &(dyn StdError + 'static));
+    std::iter::from_fn(move || {
+        let found = next?;
+        next = found.source();
+        Some(found)
+    })
+}
+
+fn kind_of(error: &StoreError) -> Option<HttpErrorKind> {
+    chain(error).find_map(|e| e.downcast_ref::<HttpError>()).map(HttpError::kind)
+}
+
+/// All that was said about it, for looking up words; never shown.
+fn text_of(error: &StoreError) -> String {
+    chain(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// The `<Code>` of an answer.
+fn code_of(text: &str) -> Option<String> {
+    let code = text.split_once("<Code>")?.1.split_once("</Code>")?.0;
+    code.bytes().all(|b| b.is_ascii_alphanumeric()).then(|| code.to_string())
+}
+
+fn status_of(text: &str) -> Option<u16> {
+    let found = text.split_once("non-2xx status code: ")?.1;
+    found.get(..3)?.parse().ok()
+}

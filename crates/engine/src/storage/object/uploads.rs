@@ -1,0 +1,100 @@
+//! Multipart uploads that were neither completed nor aborted. object_store cannot list them, so this asks S3 itself.
+
+use http::Method;
+use object_store::aws::AwsAuthorizer;
+use object_store::client::{HttpConnector, HttpRequest, HttpRequestBody, ReqwestConnector};
+use object_store::path::Path;
+
+use super::connect::S3;
+use super::place::{Place, again};
+use super::reason;
+use crate::error::{Error, Result};
+
+/// An upload that was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// The object that it would have become, as a key of the bucket.
+    pub key: String,
+    /// The server's name for it.
+    pub id: String,
+    /// When it was started, as the server says (RFC 3339).
+    pub started: String,
+}
+
+/// The unfinished uploads below `place`.
+pub async fn list(place: &Place) -> Result<Vec<Unfinished>> {
+    let Some(s3) = &place.s3 else {
+        return Err(Error::refused(format!("unfinished uploads below {} cannot be listed", place.url))
+            .hint("let a lifecycle rule of the bucket remove them; Azure does so after a week"));
+    };
+    let prefix = if place.prefix.as_ref().is_empty() { String::new() } else { format!("{}/", place.prefix) };
+    let found = below(place, s3, &prefix, &prefix).await?;
+    // MinIO takes the prefix for a whole key: ask for all uploads of the bucket before believing that there are none.
+    if found.is_empty() && !prefix.is_empty() { below(place, s3, "", &prefix).await } else { Ok(found) }
+}
+
+/// Asks for the uploads below `asked`; returns those below `prefix`.
+async fn below(place: &Place, s3: &S3, asked: &str, prefix: &str) -> Result<Vec<Unfinished>> {
+    let (mut found, mut markers) = (Vec::new(), (String::new(), String::new()));
+    loop {
+        let page = again(place.options.retries, || page(s3, asked, &markers)).await;
+        let page = reason::result(page, "list the uploads of", place, "")?;
+        let uploads = page.split("<Upload>").skip(1).map(|text| Unfinished {
+            key: element(text, "Key"),
+            id: element(text, "UploadId"),
+            started: element(text, "Initiated"),
+        });
+        found.extend(uploads.filter(|upload| upload.key.starts_with(prefix)));
+        markers = (element(&page, "NextKeyMarker"), element(&page, "NextUploadIdMarker"));
+        if element(&page, "IsTruncated") != "true" || markers.0.is_empty() {
+            return Ok(found);
+        }
+    }
+}
+
+/// Aborts `upload`; one that is gone is no error.
+pub async fn abort(place: &Place, upload: &Unfinished) -> Result<()> {
+    let wrong = |e| Error::failed(format!("the server names an upload that cannot be: {e}"));
+    let key = Path::parse(&upload.key).map_err(wrong)?;
+    let done = again(place.options.retries, || place.store.abort_multipart(&key, &upload.id)).await;
+    match done {
+        Err(e) if reason::is_missing(&e) => Ok(()),
+        done => reason::result(done, "abort the upload of", place, key.filename().unwrap_or_default()),
+    }
+}
+
+/// `ListMultipartUploads`, signed as object_store signs.
+async fn page(s3: &S3, prefix: &str, markers: &(String, String)) -> object_store::Result<String> {
+    let mut query = format!("uploads=&prefix={}", encoded(prefix));
+    if !markers.0.is_empty() {
+        query += &format!("&key-marker={}&upload-id-marker={}", encoded(&markers.0), encoded(&markers.1));
+    }
+    let generic =
+        |source: Box<dyn std::error::Error + Send + Sync>| object_store::Error::Generic { store: "object", source };
+    let mut request: HttpRequest = http::Request::builder()
+        .method(Method::GET)
+        .uri(format!("{}?{query}", s3.bucket_url))
+        .body(HttpRequestBody::empty())
+        .map_err(|e| generic(e.into()))?;
+    let credential = s3.store.credentials().get_credential().await?;
+    AwsAuthorizer::new(&credential, "s3", &s3.region).try_authorize(&mut request, None)?;
+    let client = ReqwestConnector::default().connect(&s3.client)?;
+    let response = client.execute(request).await.map_err(|e| generic(e.into()))?;
+    let status = response.status().as_u16();
+    let body = response.into_body().bytes().await.map_err(|e| generic(e.into()))?;
+    let body = String::from_utf8_lossy(&body).into_owned();
+    reason::check_status(status, &body)?;
+    Ok(body)
+}
+
+/// The text of the first element `name`.
+fn element(xml: &str, name: &str) -> String {
+    let text = xml.split_once(&format!("<{name}>")).and_then(|(_, rest)| rest.split_once('<'));
+    let text = text.map_or("", |(text, _)| text);
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'").replace("&amp;", "&")
+}
+
+fn encoded(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
+    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}

@@ -1,0 +1,332 @@
+//! Files through io_uring: many I/Os in flight from one thread, one system call for a batch of them.
+
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use io_uring::{IoUring, opcode, squeue, types};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::directory::{Directory, Queueing};
+use super::{Completion, File, Op, Operation, Queue, io_error};
+use crate::buffer::Arena;
+use crate::error::{Error, Result};
+use crate::measure::clock;
+use crate::record::PathTaken;
+
+/// Options of `uring`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct UringOptions {
+    /// Bypass the page cache (O_DIRECT). Without it a rate may be that of memory.
+    pub direct: bool,
+    /// Register the workers' buffers with the ring: pinned once, not at each I/O. They count against RLIMIT_MEMLOCK;
+    /// `auto` goes without where that is too low, and the record says so.
+    pub fixed_buffers: FixedBuffers,
+    /// Register the files with the ring: no reference counting at each I/O.
+    pub registered_files: bool,
+}
+
+impl Default for UringOptions {
+    fn default() -> Self {
+        Self { direct: true, fixed_buffers: FixedBuffers::Auto, registered_files: true }
+    }
+}
+
+/// Whether to register buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FixedBuffers {
+    /// Where the limit on locked memory allows it.
+    #[default]
+    Auto,
+    /// Or fail.
+    On,
+    /// Never.
+    Off,
+}
+
+/// Opens the directory `target`, after a trial ring has shown that io_uring works here.
+pub fn open(options: &UringOptions, target: &Path) -> Result<Directory> {
+    probe()?;
+    Directory::open(target, options.direct, Box::new(Ring { options: options.clone(), went_without: OnceLock::new() }))
+}
+
+/// Whether io_uring works here, and if not, who refuses it.
+pub fn probe() -> Result<()> {
+    ring(2).map(drop)
+}
+
+struct Ring {
+    options: UringOptions,
+    /// Why a queue was made without fixed buffers, once one was.
+    went_without: OnceLock<String>,
+}
+
+impl Ring {
+    /// The address range registered with `ring`; empty without one.
+    fn register(&self, ring: &IoUring, arena: &Arena) -> Result<std::ops::Range<usize>> {
+        let start = arena.as_ptr() as usize;
+        match (self.options.fixed_buffers, register_buffers(ring, arena)) {
+            (_, Ok(())) => Ok(start..start + arena.len()),
+            (FixedBuffers::Auto, Err(error)) if error.errno() == Some(libc::ENOMEM) => {
+                let hint = "raise the locked-memory limit to use them: ulimit -l unlimited";
+                self.went_without.get_or_init(|| format!("no fixed buffers: {error}; {hint}"));
+                Ok(0..0)
+            }
+            (_, Err(error)) => Err(error),
+        }
+    }
+}
+
+impl Queueing for Ring {
+    fn describe(&self, path: &mut PathTaken) {
+        path.storage = "uring".into();
+        path.fixed_buffers = self.options.fixed_buffers != FixedBuffers::Off && self.went_without.get().is_none();
+        path.notes.extend(self.went_without.get().cloned());
+        path.registered_files = self.options.registered_files;
+    }
+    fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>> {
+        let ring = ring(depth.max(1).next_power_of_two())?;
+        let fixed = match self.options.fixed_buffers {
+            FixedBuffers::Off => 0..0,
+            _ => self.register(&ring, arena)?,
+        };
+        Ok(Box::new(UringQueue::new(ring, files, depth, arena, fixed, self.options.registered_files)?))
+    }
+}
+
+/// One thread submits and reaps, so the kernel need not lock, and completes only when we ask: no interrupts of our work.
+fn ring(depth: u32) -> Result<IoUring> {
+    let modern = IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_cqsize(depth.max(2).next_power_of_two() * 2)
+        .build(depth);
+    match modern {
+        // Kernels before 6.1 do not know these flags; the plain ring is the same path, a little dearer.
+        Err(e) if e.raw_os_error() == Some(libc::EINVAL) => IoUring::new(depth).map_err(refusal),
+        other => other.map_err(refusal),
+    }
+}
+
+fn refusal(source: std::io::Error) -> Error {
+    refused(source, &std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default())
+}
+
+/// Who refuses io_uring: the sysctl can be read, so what is left is a seccomp filter or an old kernel.
+fn refused(source: std::io::Error, sysctl: &str) -> Error {
+    let (why, hint) = match (source.raw_os_error(), sysctl.trim()) {
+        (Some(libc::ENOMEM), _) => {
+            ("the kernel has no locked memory left for the ring", "raise it: ulimit -l unlimited")
+        }
+        (Some(libc::EPERM), level @ ("1" | "2")) => match level {
+            "1" => ("sysctl kernel.io_uring_disabled = 1 forbids it to this user", "sysctl kernel.io_uring_disabled=0"),
+            _ => ("sysctl kernel.io_uring_disabled = 2 forbids it to everyone", "sysctl kernel.io_uring_disabled=0"),
+        },
+        (Some(libc::ENOSYS), "") => {
+            ("this kernel has no io_uring, or a seccomp filter hides it", "use Linux 5.10 or later")
+        }
+        (Some(libc::EPERM | libc::EACCES | libc::ENOSYS), _) => (
+            "a seccomp filter forbids it (containers often do)",
+            "start the container with a profile that allows io_uring_setup, io_uring_enter and io_uring_register",
+        ),
+        _ => ("io_uring_setup failed", "see dmesg"),
+    };
+    let message = format!("io_uring is refused here: {why}. Nothing was written");
+    Error { source: Some(source), ..Error::refused(message) }.hint(format!("{hint}; or use --storage posix"))
+}
+
+/// What is known of an I/O in flight.
+struct Pending {
+    op: Op,
+    moved: usize,
+    start_ns: u64,
+}
+
+struct UringQueue {
+    ring: IoUring,
+    files: Vec<Arc<dyn File>>,
+    registered_files: bool,
+    /// The registered range; empty if nothing is registered.
+    fixed: std::ops::Range<usize>,
+    pending: Vec<Option<Pending>>,
+    free: Vec<u32>,
+    /// Room for completion-queue entries between taking and handling them.
+    reaped: Vec<(u32, i32)>,
+    /// Time of the first submission since the last wait: a batch shares one reading of the clock.
+    now_ns: u64,
+    _arena: Arc<Arena>,
+}
+
+impl UringQueue {
+    fn new(
+        ring: IoUring,
+        files: &[Arc<dyn File>],
+        depth: u32,
+        arena: &Arc<Arena>,
+        fixed: std::ops::Range<usize>,
+        registered_files: bool,
+    ) -> Result<Self> {
+        let depth = depth.max(1);
+        if registered_files {
+            let fds: Vec<_> = files.iter().filter_map(|f| f.fd()).map(|fd| fd.as_raw_fd()).collect();
+            let registered = ring.submitter().register_files(&fds);
+            registered
+                .map_err(|e| Error { source: Some(e), ..Error::failed("cannot register files with io_uring") })?;
+        }
+        Ok(Self {
+            ring,
+            files: files.to_vec(),
+            registered_files,
+            fixed,
+            pending: (0..depth).map(|_| None).collect(),
+            free: (0..depth).rev().collect(),
+            reaped: Vec::with_capacity(2 * depth as usize),
+            now_ns: 0,
+            _arena: Arc::clone(arena),
+        })
+    }
+
+    /// Queues the part of `slot`'s I/O that has not been moved yet.
+    fn push(&mut self, slot: u32) -> Result<()> {
+        let pending = self.pending[slot as usize].as_ref().expect("a queued slot is pending");
+        let entry = self.entry(&pending.op, pending.moved).user_data(u64::from(slot));
+        // SAFETY: the buffer and the file stay in `pending` and `files` until the completion.
+        if unsafe { self.ring.submission().push(&entry) }.is_err() {
+            return Err(Error::failed("the io_uring submission queue is full; this is a bug in savemark"));
+        }
+        Ok(())
+    }
+
+    fn entry(&self, op: &Op, moved: usize) -> squeue::Entry {
+        // SAFETY: `moved < len <= buffer.len()`.
+        let address = unsafe { op.buffer.ptr().add(moved) };
+        let (len, offset) = ((op.len - moved) as u32, op.offset + moved as u64);
+        let fixed = self.fixed.contains(&(address as usize));
+        let (file, flags) = match self.registered_files {
+            true => (op.file as i32, squeue::Flags::FIXED_FILE),
+            false => (self.files[op.file].fd().map_or(-1, |fd| fd.as_raw_fd()), squeue::Flags::empty()),
+        };
+        build(types::Fd(file), op.operation, fixed, address, len, offset).flags(flags)
+    }
+
+    /// Turns a completion-queue entry into a [`Completion`], or queues the rest of a short I/O.
+    fn complete(&mut self, slot: u32, result: i32, now_ns: u64, done: &mut Vec<Completion>) -> Result<()> {
+        let pending = self.pending[slot as usize].as_mut().expect("the kernel completes what was queued");
+        let error = match result {
+            n if n > 0 => {
+                pending.moved += n as usize;
+                if pending.moved < pending.op.len {
+                    return self.push(slot);
+                }
+                None
+            }
+            0 => Some(std::io::ErrorKind::UnexpectedEof.into()),
+            e if e == -libc::EINTR || e == -libc::EAGAIN => return self.push(slot),
+            e => Some(std::io::Error::from_raw_os_error(-e)),
+        };
+        let Pending { op, start_ns, .. } = self.pending[slot as usize].take().expect("pending, as above");
+        self.free.push(slot);
+        let error = error.map(|e| io_error(op.operation, self.files[op.file].path(), op.offset, op.len, e));
+        let latency_ns = now_ns.saturating_sub(start_ns);
+        done.push(Completion { token: op.token, buffer: op.buffer, len: op.len, latency_ns, error });
+        Ok(())
+    }
+}
+
+fn build(file: types::Fd, operation: Operation, fixed: bool, address: *mut u8, len: u32, offset: u64) -> squeue::Entry {
+    match (operation, fixed) {
+        (Operation::Read, true) => opcode::ReadFixed::new(file, address, len, 0).offset(offset).build(),
+        (Operation::Read, false) => opcode::Read::new(file, address, len).offset(offset).build(),
+        (Operation::Write, true) => opcode::WriteFixed::new(file, address, len, 0).offset(offset).build(),
+        (Operation::Write, false) => opcode::Write::new(file, address, len).offset(offset).build(),
+    }
+}
+
+fn register_buffers(ring: &IoUring, arena: &Arena) -> Result<()> {
+    let vector = libc::iovec { iov_base: arena.as_ptr().cast(), iov_len: arena.len() };
+    // SAFETY: the queue keeps the arena alive as long as the ring.
+    let registered = unsafe { ring.submitter().register_buffers(&[vector]) };
+    registered.map_err(|e| {
+        let message = format!("cannot register {} bytes of buffers with io_uring", arena.len());
+        Error { source: Some(e), ..Error::failed(message) }
+            .hint("raise the locked-memory limit: ulimit -l unlimited; or use --fixed-buffers off")
+    })
+}
+
+impl Queue for UringQueue {
+    fn submit(&mut self, op: Op) -> Result<()> {
+        let Some(slot) = self.free.pop() else {
+            return Err(Error::failed("more I/Os in flight than the queue is deep; this is a bug in savemark"));
+        };
+        if self.now_ns == 0 {
+            self.now_ns = clock::now();
+        }
+        self.pending[slot as usize] = Some(Pending { op, moved: 0, start_ns: self.now_ns });
+        self.push(slot)
+    }
+
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<()> {
+        let wanted = done.len() + min.min(self.in_flight());
+        loop {
+            let missing = wanted.saturating_sub(done.len());
+            match self.ring.submit_and_wait(missing) {
+                Err(e) if !matches!(e.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
+                    return Err(Error { source: Some(e), ..Error::failed("io_uring_enter failed") });
+                }
+                _ => {}
+            }
+            self.now_ns = 0;
+            let now_ns = clock::now();
+            let mut reaped = std::mem::take(&mut self.reaped);
+            reaped.extend(self.ring.completion().map(|entry| (entry.user_data() as u32, entry.result())));
+            for (slot, result) in reaped.drain(..) {
+                self.complete(slot, result, now_ns, done)?;
+            }
+            self.reaped = reaped;
+            if done.len() >= wanted {
+                return Ok(());
+            }
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.pending.len() - self.free.len()
+    }
+}
+
+impl Drop for UringQueue {
+    /// The kernel may still write into buffers that are in flight: they must not be freed before it has ended.
+    fn drop(&mut self) {
+        let mut done = Vec::new();
+        while self.in_flight() > 0 && self.wait(self.in_flight(), &mut done).is_ok() {}
+        if self.registered_files {
+            // A closed ring lets go of its files some time later; till then a removed file keeps its room on the disk.
+            let _ = self.ring.submitter().unregister_files();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_refuses_is_told_apart() {
+        for (errno, sysctl, word) in [
+            (libc::EPERM, "2\n", "io_uring_disabled = 2"),
+            (libc::EPERM, "1\n", "io_uring_disabled = 1"),
+            (libc::EPERM, "0\n", "seccomp"),
+            (libc::ENOSYS, "0\n", "seccomp"),
+            (libc::ENOSYS, "", "no io_uring"),
+            (libc::ENOMEM, "0\n", "locked memory"),
+        ] {
+            let error = refused(std::io::Error::from_raw_os_error(errno), sysctl);
+            assert_eq!(error.kind, crate::Kind::Refused);
+            assert!(error.to_string().contains(word), "{errno} {sysctl:?}: {error}");
+            assert!(error.hint.unwrap().contains("--storage posix"));
+        }
+    }
+}
