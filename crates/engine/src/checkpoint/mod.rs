@@ -1,0 +1,40 @@
+//! The checkpoint: a state becomes shards and a manifest on a storage, and comes back whole or not at all.
+//!
+//! The state is one range of bytes in which each member (a file, a tensor) starts on a page boundary.
+//! It is cut into chunks, the unit of codec and checksum. Each stream takes the next chunk, encodes it and writes it
+//! at the end of its own shard. When every shard is durable the manifest is put in place, in one step:
+//! before that step a reader finds the previous checkpoint, after it the new one.
+//!
+//! Shards carry the id of their save in their name, so a new save never touches a byte of the previous checkpoint.
+
+mod direct;
+pub mod inspect;
+pub mod manifest;
+pub mod read;
+pub mod restore;
+pub mod save;
+pub mod segments;
+pub mod state;
+pub mod tree;
+pub mod tree_sink;
+
+pub use manifest::{MANIFEST, Manifest};
+pub use restore::{RestoreOptions, restore};
+pub use save::{SaveOptions, save};
+pub use state::{Directory, Member, Sink, Source};
+
+use crate::error::Result;
+use crate::storage::Storage;
+
+/// CRC-64/NVME: S3's own default checksum. It finds every burst of up to 64 flipped bits and misses 1 in 2^64 others.
+pub fn digest(bytes: &[u8]) -> u64 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
+}
+
+/// Removes the checkpoint of `storage`, its manifest first, so that no reader finds half of it.
+pub fn remove(storage: &dyn Storage) -> Result<()> {
+    let Some(bytes) = storage.get(MANIFEST)? else { return Ok(()) };
+    let manifest = Manifest::from_bytes(&bytes)?;
+    storage.remove(MANIFEST)?;
+    manifest.shards.iter().try_for_each(|shard| storage.remove(&shard.name))
+}

@@ -1,0 +1,274 @@
+//! What is saved and where it is restored to: a range of bytes with named members.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::buffer::{ALIGN, Arena, Buffer, align_up};
+use crate::codec::Piece;
+use crate::error::{Error, Result};
+use crate::payload::{self, PayloadKind};
+
+/// A file or tensor of the state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// A relative path.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Where it starts in the state: a multiple of [`ALIGN`].
+    pub offset: u64,
+}
+
+/// A directory of the state: recorded for its mode, and because it may be empty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Directory {
+    /// A relative path.
+    pub name: String,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// Lays out members one after the other; returns them with the length of the state.
+pub fn lay_out(files: impl IntoIterator<Item = (String, u64, u32)>) -> (Vec<Member>, u64) {
+    let mut offset = 0;
+    let mut members = Vec::new();
+    for (name, bytes, mode) in files {
+        members.push(Member { name, bytes, mode, offset });
+        offset += bytes.next_multiple_of(ALIGN as u64);
+    }
+    let end = members.last().map_or(0, |m: &Member| m.offset + m.bytes);
+    (members, end)
+}
+
+/// The pieces of `members` in the chunk of `len` bytes at `offset`.
+///
+/// An empty member belongs to the chunk that starts at its offset; at the end of the state, to the last one.
+pub fn pieces(members: &[Member], offset: u64, len: usize) -> Vec<Piece<'_>> {
+    let end = offset + len as u64;
+    let is_last_chunk = members.last().is_some_and(|m| m.offset + m.bytes == end);
+    let first = members.partition_point(|m| m.offset + m.bytes.max(1) <= offset);
+    members[first..]
+        .iter()
+        .take_while(|m| m.offset < end || (is_last_chunk && m.offset == end))
+        .map(|m| {
+            let start = m.offset.max(offset);
+            let stop = (m.offset + m.bytes).min(end);
+            Piece {
+                name: &m.name,
+                mode: m.mode,
+                member_bytes: m.bytes,
+                offset: start - m.offset,
+                start: (start - offset) as usize,
+                len: stop.saturating_sub(start) as usize,
+            }
+        })
+        .collect()
+}
+
+/// Where the bytes of a state come from.
+pub trait Source: Sync {
+    /// The members, in the order of their offsets.
+    fn members(&self) -> &[Member];
+    /// Length of the state: the end of its last member.
+    fn bytes(&self) -> u64;
+    /// The directories that its members lie in, parents before children.
+    fn directories(&self) -> &[Directory] {
+        &[]
+    }
+    /// The state's own memory over a range of at least `len` bytes, if it has one: encoded without a copy, and written
+    /// without one if it starts on a page and goes on with zeros up to the next multiple of [`ALIGN`].
+    fn view(&self, _offset: u64, _len: usize) -> Option<Buffer> {
+        None
+    }
+    /// Copies a range into `out`; bytes between members are zero.
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()>;
+}
+
+/// Where the bytes of a state go.
+pub trait Sink: Sync {
+    /// Called once, before any byte: the layout, and the length of the state.
+    fn prepare(&self, members: &[Member], bytes: u64) -> Result<()>;
+    /// Called after [`prepare`](Self::prepare): the directories, parents before children.
+    fn directories(&self, _: &[Directory]) -> Result<()> {
+        Ok(())
+    }
+    /// The sink's own memory over a range of at least `len` bytes, if it has one: decoded into without a copy, and read
+    /// into without one if it starts on a page and reaches the next multiple of [`ALIGN`]. Each range is asked for once.
+    fn window(&self, _offset: u64, _len: usize) -> Option<Buffer> {
+        None
+    }
+    /// Takes verified bytes.
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+}
+
+/// A state in memory: the source of a measured save, or the destination of a restore.
+#[derive(Debug)]
+pub struct MemoryState {
+    arena: Arc<Arena>,
+    members: Vec<Member>,
+    bytes: u64,
+}
+
+impl MemoryState {
+    /// A state of one member, `state.bin`, filled with `kind`.
+    pub fn generate(kind: PayloadKind, seed: u64, bytes: u64) -> Result<Self> {
+        let mut state = Self::empty(bytes)?;
+        (state.members, state.bytes) = lay_out([("state.bin".to_string(), bytes, 0o644)]);
+        for (index, mut buffer) in state.arena.cut(ALIGN).into_iter().enumerate() {
+            let offset = (index * ALIGN) as u64;
+            let len = bytes.saturating_sub(offset).min(ALIGN as u64) as usize;
+            payload::fill(kind, seed, offset, &mut buffer[..len]);
+        }
+        Ok(state)
+    }
+
+    /// Room for a state of up to `bytes`, zero.
+    pub fn empty(bytes: u64) -> Result<Self> {
+        Ok(Self { arena: Arena::new(align_up(bytes as usize))?, members: Vec::new(), bytes: 0 })
+    }
+
+    /// A state of these members, zero, to be filled through [`Sink::window`].
+    pub fn with_members(members: Vec<Member>, bytes: u64) -> Result<Self> {
+        Ok(Self { arena: Arena::new(align_up(bytes as usize))?, members, bytes })
+    }
+
+    /// Bytes it can hold.
+    pub fn capacity(&self) -> u64 {
+        self.arena.len() as u64
+    }
+
+    /// The whole state.
+    pub fn buffer(&self) -> Buffer {
+        // SAFETY: used for reading a state that nobody writes.
+        unsafe { self.arena.buffer(0, align_up(self.bytes as usize).max(ALIGN)) }
+    }
+}
+
+impl Source for MemoryState {
+    fn members(&self) -> &[Member] {
+        &self.members
+    }
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn view(&self, offset: u64, len: usize) -> Option<Buffer> {
+        // SAFETY: a source is only read.
+        Some(unsafe { self.arena.view(offset as usize, align_up(len)) })
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let view = self.view(offset, out.len()).expect("memory has a view");
+        out.copy_from_slice(&view[..out.len()]);
+        Ok(())
+    }
+}
+
+impl Sink for MemoryState {
+    fn prepare(&self, _: &[Member], bytes: u64) -> Result<()> {
+        if bytes > self.capacity() {
+            return Err(Error::failed(format!("a state of {bytes} bytes does not fit into {}", self.capacity())));
+        }
+        Ok(())
+    }
+    fn window(&self, offset: u64, len: usize) -> Option<Buffer> {
+        // SAFETY: restore asks for each range once, and chunks start on page boundaries, so windows are disjoint.
+        Some(unsafe { self.arena.buffer(offset as usize, align_up(len)) })
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.window(offset, bytes.len()).expect("memory has a window")[..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// A state that is generated as it is read: it may be larger than memory.
+#[derive(Debug)]
+pub struct GeneratedState {
+    members: Vec<Member>,
+    bytes: u64,
+    kind: PayloadKind,
+    seed: u64,
+}
+
+impl GeneratedState {
+    /// `bytes` of `kind`, as one member.
+    pub fn new(kind: PayloadKind, seed: u64, bytes: u64) -> Self {
+        let (members, bytes) = lay_out([("state.bin".to_string(), bytes, 0o644)]);
+        Self { members, bytes, kind, seed }
+    }
+}
+
+impl Source for GeneratedState {
+    fn members(&self) -> &[Member] {
+        &self.members
+    }
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        payload::fill(self.kind, self.seed, offset, out);
+        Ok(())
+    }
+}
+
+/// Checks restored bytes against what was generated, without storing them.
+impl Sink for GeneratedState {
+    fn prepare(&self, members: &[Member], _: u64) -> Result<()> {
+        if members == self.members { Ok(()) } else { Err(Error::corrupt("the checkpoint holds another state")) }
+    }
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        match payload::verify(self.kind, self.seed, offset, bytes) {
+            None => Ok(()),
+            Some(wrong) => Err(Error::corrupt(format!("restored byte {wrong} of the state is not the one saved"))),
+        }
+    }
+}
+
+/// Takes everything and keeps nothing: restoring into it is verifying.
+#[derive(Debug)]
+pub struct Discard;
+
+impl Sink for Discard {
+    fn prepare(&self, _: &[Member], _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn write(&self, _: u64, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_start_on_pages_and_pieces_follow_them() {
+        let (members, bytes) =
+            lay_out([("a".into(), 5000, 0o644), ("empty".into(), 0, 0o600), ("b".into(), 9000, 0o644)]);
+        assert_eq!(members.iter().map(|m| m.offset).collect::<Vec<_>>(), [0, 8192, 8192]);
+        assert_eq!(bytes, 8192 + 9000);
+        let first = pieces(&members, 0, 8192);
+        assert_eq!(first.iter().map(|p| (p.name, p.start, p.len)).collect::<Vec<_>>(), [("a", 0, 5000)]);
+        let second = pieces(&members, 8192, 8192);
+        assert_eq!(
+            second.iter().map(|p| (p.name, p.start, p.len)).collect::<Vec<_>>(),
+            [("empty", 0, 0), ("b", 0, 8192)]
+        );
+        let last = pieces(&members, 16384, 808);
+        assert_eq!(last.iter().map(|p| (p.name, p.offset, p.len)).collect::<Vec<_>>(), [("b", 8192, 808)]);
+        assert!(last[0].is_last());
+    }
+
+    #[test]
+    fn every_member_is_in_some_chunk() {
+        let (members, bytes) =
+            lay_out([("z".into(), 0, 0), ("a".into(), 4096, 0), ("y".into(), 0, 0), ("e".into(), 0, 0)]);
+        let chunks: Vec<_> = (0..bytes.max(1)).step_by(4096).collect();
+        let mut found: Vec<_> =
+            chunks.iter().flat_map(|c| pieces(&members, *c, (bytes - c).min(4096) as usize)).map(|p| p.name).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["a", "e", "y", "z"]);
+    }
+}

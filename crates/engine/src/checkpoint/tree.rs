@@ -1,0 +1,284 @@
+//! A directory of files (or one file) as a state, read as its chunks are taken: memory does not grow with it.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use rustix::fs::OFlags;
+
+use super::direct;
+use super::state::{Directory, Member, MemoryState, Sink, Source, lay_out};
+use crate::error::{Error, Result};
+use crate::measure::cache;
+
+/// Reads all files below `root` into memory.
+///
+/// # Errors
+/// As [`TreeSource::open`] and its `read`.
+pub fn load(root: &Path) -> Result<MemoryState> {
+    let tree = TreeSource::open(root)?;
+    let state = MemoryState::with_members(tree.members.clone(), tree.bytes)?;
+    for member in tree.members.iter().filter(|m| m.bytes > 0) {
+        let mut window = state.window(member.offset, member.bytes as usize).expect("memory has a window");
+        tree.read(member.offset, &mut window[..member.bytes as usize])?;
+    }
+    Ok(state)
+}
+
+/// The files below a directory, or one file. They must stay as they are until the save has ended.
+#[derive(Debug)]
+pub struct TreeSource {
+    root: PathBuf,
+    members: Vec<Member>,
+    directories: Vec<Directory>,
+    /// Of each member, when it was listed.
+    stamps: Vec<Stamp>,
+    /// Of each member: whether little of it is in the page cache. Found out when it is first read.
+    cold: Vec<OnceLock<bool>>,
+    bytes: u64,
+}
+
+/// What tells that a file has been written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    bytes: u64,
+    inode: u64,
+    modified_s: i64,
+    modified_ns: i64,
+}
+
+impl Stamp {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            bytes: metadata.len(),
+            inode: metadata.ino(),
+            modified_s: metadata.mtime(),
+            modified_ns: metadata.mtime_nsec(),
+        }
+    }
+}
+
+impl TreeSource {
+    /// Lists the files below `path` in the order of their names, so that a state is the same each time.
+    ///
+    /// # Errors
+    /// `Usage` if there is nothing to save or something cannot be kept (a name that is not UTF-8, a link, a device);
+    /// `Failed` on I/O errors.
+    pub fn open(path: &Path) -> Result<Self> {
+        let metadata = fs::metadata(path).map_err(|e| Error::io("look at", path, e))?;
+        let mut walk = Walk::default();
+        let root = if metadata.is_dir() {
+            walk.directory(path, "")?;
+            path.to_path_buf()
+        } else {
+            let name = path.file_name().ok_or_else(|| unkept(path))?.to_owned();
+            walk.entry(path, "", name, &metadata)?;
+            path.parent().unwrap_or(Path::new("")).to_path_buf()
+        };
+        let (files, stamps): (Vec<_>, Vec<_>) = walk.files.into_iter().unzip();
+        let (members, bytes) = lay_out(files);
+        if bytes == 0 {
+            return Err(Error::usage(format!("there is nothing to save in {}", path.display())));
+        }
+        let cold = members.iter().map(|_| OnceLock::new()).collect();
+        Ok(Self { root, members, directories: walk.directories, stamps, cold, bytes })
+    }
+
+    fn fill(&self, index: usize, file: &fs::File, path: &Path, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let mut done = direct::len(out, offset);
+        if done > 0
+            && !(*self.cold[index].get_or_init(|| is_cold(file)) && direct::read(path, &mut out[..done], offset)?)
+        {
+            done = 0;
+        }
+        file.read_exact_at(&mut out[done..], offset + done as u64)
+    }
+
+    /// Reads a part of one file, and makes sure that the file is still the one that was listed.
+    fn read_file(&self, index: usize, offset: u64, out: &mut [u8]) -> Result<()> {
+        let path = self.root.join(&self.members[index].name);
+        let mut options = fs::OpenOptions::new();
+        // A link put in the place of a file meanwhile could lead anywhere.
+        options.read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+        let file = options.open(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => changed(&path, "vanished"),
+            _ => Error::io("read", &path, e),
+        })?;
+        match self.fill(index, &file, &path, offset, out) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(changed(&path, "became shorter")),
+            result => result.map_err(|e| Error::io("read", &path, e))?,
+        }
+        // Looked at after the read: what was written before it, or during it, shows.
+        let metadata = file.metadata().map_err(|e| Error::io("look at", &path, e))?;
+        match Stamp::of(&metadata) == self.stamps[index] {
+            true => Ok(()),
+            false => Err(changed(&path, "was written to")),
+        }
+    }
+}
+
+/// What is cached is faster read from there; what is not should not be put there on its way.
+fn is_cold(file: &fs::File) -> bool {
+    let found = cache::residency([file]);
+    found.total_pages > 0 && found.resident_pages * 2 < found.total_pages
+}
+
+fn changed(path: &Path, how: &str) -> Error {
+    Error::failed(format!("{} {how} while it was saved. Nothing was replaced", path.display()))
+        .hint("stop what writes to it during the save, or save a snapshot or a copy")
+}
+
+impl Source for TreeSource {
+    fn members(&self) -> &[Member] {
+        &self.members
+    }
+    fn directories(&self) -> &[Directory] {
+        &self.directories
+    }
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut end = 0;
+        for part in parts(&self.members, offset, out.len()) {
+            out[end..part.start].fill(0);
+            end = part.start + part.len;
+            self.read_file(part.index, part.offset, &mut out[part.start..end])?;
+        }
+        out[end..].fill(0);
+        Ok(())
+    }
+}
+
+/// What a range of the state holds of one member.
+pub(super) struct Part {
+    /// Of the member.
+    pub index: usize,
+    /// Where it starts in the member.
+    pub offset: u64,
+    /// Where it starts in the range.
+    pub start: usize,
+    /// Bytes, at least 1.
+    pub len: usize,
+}
+
+/// The parts of `members` in `len` bytes at `offset`, in order; empty members have none.
+pub(super) fn parts(members: &[Member], offset: u64, len: usize) -> impl Iterator<Item = Part> + '_ {
+    let end = offset + len as u64;
+    let first = members.partition_point(|m| m.offset + m.bytes <= offset);
+    members.iter().enumerate().skip(first).take_while(move |(_, m)| m.offset < end).filter(|(_, m)| m.bytes > 0).map(
+        move |(index, m)| {
+            let (from, to) = (m.offset.max(offset), (m.offset + m.bytes).min(end));
+            Part { index, offset: from - m.offset, start: (from - offset) as usize, len: (to - from) as usize }
+        },
+    )
+}
+
+type Found = ((String, u64, u32), Stamp);
+
+#[derive(Default)]
+struct Walk {
+    files: Vec<Found>,
+    directories: Vec<Directory>,
+}
+
+impl Walk {
+    fn directory(&mut self, directory: &Path, prefix: &str) -> Result<()> {
+        let wrong = |e| Error::io("list", directory, e);
+        let mut entries = fs::read_dir(directory).map_err(wrong)?.collect::<io::Result<Vec<_>>>().map_err(wrong)?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let path = entry.path();
+            let metadata = entry.metadata().map_err(|e| Error::io("look at", &path, e))?;
+            self.entry(&path, prefix, entry.file_name(), &metadata)?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, path: &Path, prefix: &str, name: std::ffi::OsString, metadata: &fs::Metadata) -> Result<()> {
+        let Ok(name) = name.into_string() else {
+            return Err(Error::usage(format!("the name of {} is not UTF-8", path.display())).hint("rename it"));
+        };
+        let (name, mode) = (format!("{prefix}{name}"), metadata.permissions().mode() & 0o7777);
+        if metadata.is_dir() {
+            self.directories.push(Directory { name: name.clone(), mode });
+            self.directory(path, &format!("{name}/"))
+        } else if metadata.is_file() {
+            self.files.push(((name, metadata.len(), mode), Stamp::of(metadata)));
+            Ok(())
+        } else {
+            Err(unkept(path))
+        }
+    }
+}
+
+fn unkept(path: &Path) -> Error {
+    Error::usage(format!("{} is a link or a device, not a file", path.display()))
+        .hint("give a directory of plain files; cp -rL resolves links")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::disk;
+
+    #[test]
+    fn a_range_is_read_across_files_and_gaps_are_zero() {
+        let place = disk();
+        fs::create_dir_all(place.path().join("b/empty")).unwrap();
+        fs::write(place.path().join("a"), [1; 5000]).unwrap();
+        fs::write(place.path().join("b/none"), b"").unwrap();
+        fs::write(place.path().join("b/z"), [2; 100]).unwrap();
+        let tree = TreeSource::open(place.path()).unwrap();
+        assert_eq!(tree.bytes(), 8192 + 100);
+        assert_eq!(tree.directories().iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["b", "b/empty"]);
+        let mut out = vec![9; 8000];
+        tree.read(4096, &mut out).unwrap();
+        let expected = [&[1; 904][..], &[0; 3192], &[2; 100], &[0; 3804]].concat();
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn one_file_is_a_state() {
+        let place = disk();
+        fs::write(place.path().join("w.bin"), [7; 10]).unwrap();
+        let tree = TreeSource::open(&place.path().join("w.bin")).unwrap();
+        assert_eq!(tree.members()[0].name, "w.bin");
+        let mut out = [0; 10];
+        tree.read(0, &mut out).unwrap();
+        assert_eq!(out, [7; 10]);
+    }
+
+    #[test]
+    fn a_file_that_changes_is_named() {
+        let place = disk();
+        let path = place.path().join("log");
+        let read = |act: &dyn Fn()| {
+            fs::write(&path, [1; 100]).unwrap();
+            let tree = TreeSource::open(place.path()).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(20)); // the clock of the filesystem ticks
+            act();
+            tree.read(0, &mut [0; 100]).unwrap_err().to_string()
+        };
+        for (act, word) in [
+            (&(|| fs::write(&path, [2; 101]).unwrap()) as &dyn Fn(), "written to"),
+            (&|| fs::write(&path, [2; 100]).unwrap(), "written to"),
+            (&|| fs::write(&path, [2; 99]).unwrap(), "shorter"),
+            (&|| fs::remove_file(&path).unwrap(), "vanished"),
+        ] {
+            let message = read(act);
+            assert!(message.contains(word) && message.contains("log"), "{message}");
+        }
+    }
+
+    #[test]
+    fn links_are_refused_with_the_way_out() {
+        let place = disk();
+        std::os::unix::fs::symlink("/etc/passwd", place.path().join("link")).unwrap();
+        let error = TreeSource::open(place.path()).unwrap_err();
+        assert_eq!(error.kind, crate::Kind::Usage);
+        assert!(error.to_string().contains("link") && error.hint.unwrap().contains("cp -rL"));
+    }
+}
