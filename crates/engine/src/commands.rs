@@ -1,0 +1,151 @@
+//! What the commands and the Python API do with a checkpoint: one call each, with a report of what happened.
+//!
+//! Options are those of the workload `checkpoint` on a storage: a [`Trial`], the one definition of every option.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::buffer::Pool;
+use crate::checkpoint::inspect::{self, Contents, Orphan, Summary};
+use crate::checkpoint::state::Discard;
+use crate::checkpoint::tree::TreeSource;
+use crate::checkpoint::tree_sink::TreeSink;
+use crate::checkpoint::{self, Manifest, RestoreOptions, SaveOptions, Sink, Source, read};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::record::{PathTaken, Phase};
+use crate::storage::{self, Storage, Target};
+use crate::trial::Trial;
+use crate::workload::Options as Workload;
+use crate::workload::checkpoint::CheckpointOptions;
+
+/// What a save, a restore or a verification did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The checkpoint.
+    pub checkpoint: Summary,
+    /// Time, CPU and bytes.
+    pub phase: Phase,
+    /// The path that really ran.
+    pub path: PathTaken,
+    /// Bytes of the engine's own buffers.
+    pub buffer_bytes: u64,
+}
+
+/// A place for one checkpoint, and how to use it.
+pub struct Place<'a> {
+    storage: Arc<dyn Storage>,
+    options: &'a CheckpointOptions,
+    target: Target,
+}
+
+impl<'a> Place<'a> {
+    /// Opens the target of `trial`.
+    ///
+    /// # Errors
+    /// `Usage` if the trial is of another workload; what opening the storage says.
+    pub fn open(trial: &'a Trial) -> Result<Self> {
+        let Workload::Checkpoint(options) = &trial.workload else {
+            return Err(Error::usage("only the workload `checkpoint` has checkpoints"));
+        };
+        let target = trial.common.target.clone().unwrap_or_default();
+        Ok(Self { storage: storage::open(&trial.storage, target.clone())?, options, target })
+    }
+
+    /// Saves `source`; refuses a place that holds files of others.
+    ///
+    /// # Errors
+    /// As [`checkpoint::save`](fn@checkpoint::save).
+    pub fn save(&self, source: &dyn Source, control: &Control) -> Result<Report> {
+        inspect::check_ours(&*self.storage, &self.target.to_string())?;
+        let (mut pool, options) = (Pool::default(), SaveOptions::from(self.options));
+        let (manifest, phase) = checkpoint::save(source, &*self.storage, &options, &mut pool, control)?;
+        Ok(self.report(&manifest, phase, &pool))
+    }
+
+    /// Saves the files at `source`.
+    ///
+    /// # Errors
+    /// As [`TreeSource::open`] and [`save`](Self::save).
+    pub fn save_tree(&self, source: &std::path::Path, control: &Control) -> Result<Report> {
+        self.save(&TreeSource::open(source)?, control)
+    }
+
+    /// Restores into `sink`.
+    ///
+    /// # Errors
+    /// As [`checkpoint::restore`](fn@checkpoint::restore).
+    pub fn restore(&self, sink: &dyn Sink, control: &Control) -> Result<Report> {
+        let (mut pool, options) = (Pool::default(), RestoreOptions::from(self.options));
+        let (manifest, phase) = checkpoint::restore(&*self.storage, sink, &options, &mut pool, control)?;
+        Ok(self.report(&manifest, phase, &pool))
+    }
+
+    /// Restores as files below `destination`, which appears when all is verified and durable.
+    ///
+    /// # Errors
+    /// As [`TreeSink::new`] and [`restore`](Self::restore).
+    pub fn restore_tree(&self, destination: &std::path::Path, control: &Control) -> Result<Report> {
+        let sink = TreeSink::new(destination)?;
+        let start = crate::measure::clock::now();
+        let mut report = self.restore(&sink, control)?;
+        control.check()?;
+        sink.finish()?;
+        report.phase.elapsed_ns = crate::measure::clock::now() - start;
+        Ok(report)
+    }
+
+    /// Reads everything and keeps nothing.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming shard and offset of the first chunk that is not what was saved.
+    pub fn verify(&self, control: &Control) -> Result<Report> {
+        self.restore(&Discard, control)
+    }
+
+    /// The manifest.
+    ///
+    /// # Errors
+    /// As [`checkpoint::restore::open`].
+    pub fn manifest(&self) -> Result<Manifest> {
+        checkpoint::restore::open(&*self.storage)
+    }
+
+    /// One small member, if there is one of this name.
+    ///
+    /// # Errors
+    /// As [`read::member`].
+    pub fn member(&self, manifest: &Manifest, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {
+        read::member(&*self.storage, manifest, name, limit)
+    }
+
+    /// What is here.
+    ///
+    /// # Errors
+    /// As [`inspect::contents`].
+    pub fn contents(&self) -> Result<Contents> {
+        inspect::contents(&*self.storage)
+    }
+
+    /// Removes what interrupted saves into this place left.
+    ///
+    /// # Errors
+    /// As [`inspect::clean`].
+    pub fn clean(&self, dry_run: bool) -> Result<Vec<Orphan>> {
+        inspect::clean(&*self.storage, dry_run)
+    }
+
+    /// Removes the checkpoint.
+    ///
+    /// # Errors
+    /// As [`inspect::remove`].
+    pub fn remove(&self) -> Result<()> {
+        inspect::remove(&*self.storage)
+    }
+
+    fn report(&self, manifest: &Manifest, phase: Phase, pool: &Pool) -> Report {
+        let (checkpoint, path) = (Summary::of(manifest), self.storage.path_taken());
+        Report { checkpoint, phase, path, buffer_bytes: pool.bytes() }
+    }
+}

@@ -1,0 +1,38 @@
+//! What the engine can do on this machine, and why not where it cannot.
+
+use serde::Serialize;
+
+use crate::storage::uring;
+
+/// One ability.
+#[derive(Clone, Debug, Serialize)]
+pub struct Feature {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it works here.
+    pub available: bool,
+    /// Why not, or how it was found out.
+    pub reason: String,
+}
+
+/// Tries each ability once; writes nothing.
+pub fn list() -> Vec<Feature> {
+    vec![io_uring(), cachestat()]
+}
+
+fn io_uring() -> Feature {
+    match uring::probe() {
+        Ok(()) => Feature { name: "io_uring", available: true, reason: "a ring was set up".into() },
+        Err(error) => {
+            let hint = error.hint.as_deref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+            Feature { name: "io_uring", available: false, reason: format!("{error}{hint}") }
+        }
+    }
+}
+
+/// Residency is counted by the kernel since Linux 6.5; before, page by page with mincore.
+fn cachestat() -> Feature {
+    let cache = std::fs::File::open("/proc/self/exe").map(|file| crate::measure::cache::residency([&file]));
+    let method = cache.map(|cache| cache.method).unwrap_or_else(|e| e.to_string());
+    Feature { name: "cachestat", available: method == "cachestat", reason: method }
+}

@@ -1,0 +1,210 @@
+//! A phase: workers that start together, and what they did, added up.
+
+use std::sync::{Condvar, Mutex};
+
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::measure::clock;
+use crate::measure::cpu::CpuClock;
+use crate::record::{Phase, Stage};
+use crate::worker::Meter;
+
+/// Runs `work` on `workers` threads. Each opens what it needs, calls [`Meter::start`] once, moves its bytes and returns.
+///
+/// Workers that fail before they start release the others; the first error in worker order is returned.
+pub fn run<F>(workers: usize, control: &Control, work: F) -> Result<Team>
+where
+    F: Fn(&mut Meter) -> Result<()> + Sync,
+{
+    let gate = Gate::new(workers);
+    let meters: Vec<Result<Meter<'static>>> = std::thread::scope(|scope| {
+        let (gate, work) = (&gate, &work);
+        let threads: Vec<_> = (0..workers).map(|index| scope.spawn(move || one(index, gate, control, work))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked()))).collect()
+    });
+    let meters = collect(meters)?;
+    Ok(Team { start_ns: gate.opened_ns(), meters })
+}
+
+/// As [`run`] with one worker, on the calling thread.
+pub fn run_here<F>(control: &Control, work: F) -> Result<Team>
+where
+    F: Fn(&mut Meter) -> Result<()>,
+{
+    let gate = Gate::new(1);
+    let meter = one(0, &gate, control, &work)?;
+    Ok(Team { start_ns: gate.opened_ns(), meters: vec![meter] })
+}
+
+fn one<F: Fn(&mut Meter) -> Result<()>>(
+    index: usize,
+    gate: &Gate,
+    control: &Control,
+    work: &F,
+) -> Result<Meter<'static>> {
+    let mut meter = Meter::new(index, gate, control);
+    let guard = Abort(gate);
+    let result = work(&mut meter);
+    meter.finish();
+    if result.is_ok() {
+        std::mem::forget(guard);
+    }
+    result.map(|()| meter.detach())
+}
+
+/// Opens the gate when a worker fails or panics, so that nobody waits for it for ever.
+struct Abort<'a>(&'a Gate);
+impl Drop for Abort<'_> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn panicked() -> Error {
+    Error::failed("a worker panicked; this is a bug in savemark")
+}
+
+/// All meters, or the error that matters most: a real one before `interrupted`, corruption before others.
+fn collect(results: Vec<Result<Meter<'static>>>) -> Result<Vec<Meter<'static>>> {
+    let mut meters = Vec::new();
+    let mut worst: Option<Error> = None;
+    let weight = |e: &Error| match e.kind {
+        crate::Kind::Corrupt => 0,
+        crate::Kind::Interrupted => 2,
+        _ => 1,
+    };
+    for result in results {
+        match result {
+            Ok(meter) => meters.push(meter),
+            Err(e) if worst.as_ref().is_none_or(|w| weight(&e) < weight(w)) => worst = Some(e),
+            Err(_) => {}
+        }
+    }
+    worst.map_or(Ok(meters), Err)
+}
+
+/// The workers of a phase that ended well.
+#[derive(Debug)]
+pub struct Team {
+    /// When they started to move bytes.
+    pub start_ns: u64,
+    /// One per worker.
+    pub meters: Vec<Meter<'static>>,
+}
+
+impl Team {
+    /// The phase `name` of workers that are timed from the barrier on: opening files and rings is not the storage's doing.
+    pub fn into_phase(self, watch: Watch, name: &str) -> Phase {
+        let mut phase = watch.finish(name);
+        self.add_to(&mut phase);
+        phase.elapsed_ns = phase.last_done_ns;
+        phase
+    }
+
+    /// Adds everything up into `phase`.
+    pub fn add_to(self, phase: &mut Phase) {
+        let mut total = Meter::empty();
+        let first = self.meters.iter().min_by_key(|m| m.done_ns);
+        phase.first_done_ns = first.map_or(0, |m| m.done_ns);
+        phase.first_done_bytes = first.map_or(0, |m| m.team_bytes_when_done);
+        phase.last_done_ns = self.meters.iter().map(|m| m.done_ns).max().unwrap_or(0);
+        for meter in &self.meters {
+            total.merge(meter);
+        }
+        phase.workers = self.meters.iter().map(Meter::record).collect();
+        phase.operations = total.operations;
+        phase.user_bytes = total.user_bytes;
+        phase.stored_bytes = total.stored_bytes;
+        phase.thread_time = total.thread_time;
+        phase.latency = total.latency.summary();
+        phase.sync_latency = total.sync_latency.summary();
+        phase.timeline = total.timeline.into_record();
+    }
+}
+
+/// Clock and CPU of a phase, from its first preparation to its last byte made durable.
+pub struct Watch {
+    start_ns: u64,
+    mark_ns: u64,
+    cpu: CpuClock,
+    stages: Vec<Stage>,
+}
+
+impl Watch {
+    /// Starts now.
+    pub fn start() -> Self {
+        let now = clock::now();
+        Self { start_ns: now, mark_ns: now, cpu: CpuClock::start(), stages: Vec::new() }
+    }
+
+    /// Ends the stage `name` at `at_ns` (a reading of [`clock::now`]).
+    pub fn stage_until(&mut self, name: &str, at_ns: u64) {
+        self.stages.push(Stage { name: name.into(), elapsed_ns: at_ns.saturating_sub(self.mark_ns) });
+        self.mark_ns = at_ns.max(self.mark_ns);
+    }
+
+    /// Ends the stage `name` now.
+    pub fn stage(&mut self, name: &str) {
+        self.stage_until(name, clock::now());
+    }
+
+    /// A phase with times filled in.
+    pub fn finish(self, name: &str) -> Phase {
+        let elapsed_ns = clock::now() - self.start_ns;
+        let cpu = self.cpu.elapsed();
+        Phase {
+            name: name.into(),
+            elapsed_ns,
+            cpu_user_ns: cpu.user_ns,
+            cpu_system_ns: cpu.system_ns,
+            stages: self.stages,
+            ..Default::default()
+        }
+    }
+}
+
+/// Where workers wait for each other, so that no clock starts before all are ready.
+#[derive(Debug)]
+pub struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct GateState {
+    missing: usize,
+    aborted: bool,
+    opened_ns: u64,
+}
+
+impl Gate {
+    fn new(workers: usize) -> Self {
+        Self {
+            state: Mutex::new(GateState { missing: workers, aborted: false, opened_ns: 0 }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Waits for all workers; returns the common start time.
+    pub fn pass(&self) -> Result<u64> {
+        let mut state = self.state.lock().expect("no panic while held");
+        state.missing = state.missing.saturating_sub(1);
+        if state.missing == 0 && state.opened_ns == 0 {
+            state.opened_ns = clock::now();
+            self.changed.notify_all();
+        }
+        while state.opened_ns == 0 && !state.aborted {
+            state = self.changed.wait(state).expect("no panic while held");
+        }
+        if state.aborted { Err(Error::interrupted()) } else { Ok(state.opened_ns) }
+    }
+
+    fn abort(&self) {
+        self.state.lock().expect("no panic while held").aborted = true;
+        self.changed.notify_all();
+    }
+
+    fn opened_ns(&self) -> u64 {
+        self.state.lock().expect("no panic while held").opened_ns
+    }
+}

@@ -1,0 +1,140 @@
+//! One worker: one thread, one queue, one histogram.
+
+use crate::control::Control;
+use crate::error::Result;
+use crate::measure::clock;
+use crate::measure::cpu;
+use crate::measure::histogram::Histogram;
+use crate::measure::timeline::Timeline;
+use crate::phase::Gate;
+use crate::record::{ThreadTime, Worker};
+use crate::storage::Completion;
+
+/// Interval of timelines: short enough to see a stall, long enough to stay small.
+const INTERVAL_NS: u64 = 100_000_000;
+
+/// What one worker did. It belongs to its thread; nothing in it is shared or locked.
+#[derive(Debug)]
+pub struct Meter<'a> {
+    /// Index among the workers of the phase.
+    pub index: usize,
+    /// I/Os completed.
+    pub operations: u64,
+    /// Bytes before the codec.
+    pub user_bytes: u64,
+    /// Bytes after it.
+    pub stored_bytes: u64,
+    /// Where the thread's time went.
+    pub thread_time: ThreadTime,
+    /// Of one I/O.
+    pub latency: Histogram,
+    /// Of one sync.
+    pub sync_latency: Histogram,
+    /// Bytes per interval.
+    pub timeline: Timeline,
+    /// From the start until this worker ended.
+    pub done_ns: u64,
+    /// User bytes that the whole team had moved at that moment.
+    pub team_bytes_when_done: u64,
+    start_ns: u64,
+    cpu_ns: u64,
+    team: Option<(&'a Gate, &'a Control)>,
+}
+
+impl<'a> Meter<'a> {
+    /// A meter of the worker `index`.
+    pub fn new(index: usize, gate: &'a Gate, control: &'a Control) -> Self {
+        Meter { index, team: Some((gate, control)), ..Meter::empty() }
+    }
+
+    /// A meter that has counted nothing.
+    pub fn empty() -> Self {
+        Self {
+            index: 0,
+            operations: 0,
+            user_bytes: 0,
+            stored_bytes: 0,
+            thread_time: ThreadTime::default(),
+            latency: Histogram::new(),
+            sync_latency: Histogram::new(),
+            timeline: Timeline::new(INTERVAL_NS),
+            done_ns: 0,
+            team_bytes_when_done: 0,
+            start_ns: 0,
+            cpu_ns: 0,
+            team: None,
+        }
+    }
+
+    /// Waits until every worker is ready; returns the common start time.
+    pub fn start(&mut self) -> Result<u64> {
+        if let Some((gate, _)) = self.team {
+            self.start_ns = gate.pass()?;
+        }
+        self.cpu_ns = cpu::thread_ns();
+        Ok(self.start_ns)
+    }
+
+    /// `Err(interrupted)` once somebody has cancelled.
+    pub fn check(&self) -> Result<()> {
+        self.team.map_or(Ok(()), |(_, control)| control.check())
+    }
+
+    /// Counts completed I/Os of a batch that ended at `now_ns`.
+    pub fn count(&mut self, done: &[Completion], now_ns: u64) {
+        let mut bytes = 0;
+        for completion in done {
+            self.latency.record(completion.latency_ns);
+            bytes += completion.len as u64;
+        }
+        self.operations += done.len() as u64;
+        self.stored_bytes += bytes;
+        self.timeline.add(now_ns.saturating_sub(self.start_ns), bytes);
+    }
+
+    /// Counts user bytes.
+    pub fn count_user(&mut self, bytes: u64) {
+        self.user_bytes += bytes;
+        if let Some((_, control)) = self.team {
+            control.add(bytes);
+        }
+    }
+
+    /// The worker has moved its last byte.
+    pub fn finish(&mut self) {
+        self.cpu_ns = cpu::thread_ns().saturating_sub(self.cpu_ns);
+        self.done_ns = clock::now().saturating_sub(self.start_ns);
+        self.team_bytes_when_done = self.team.map_or(0, |(_, control)| control.done_bytes());
+    }
+
+    /// The meter without its team, for adding up.
+    pub fn detach(self) -> Meter<'static> {
+        Meter { team: None, ..self }
+    }
+
+    /// Adds another worker's counts to these.
+    pub fn merge(&mut self, other: &Meter) {
+        self.operations += other.operations;
+        self.user_bytes += other.user_bytes;
+        self.stored_bytes += other.stored_bytes;
+        self.thread_time.codec_ns += other.thread_time.codec_ns;
+        self.thread_time.digest_ns += other.thread_time.digest_ns;
+        self.thread_time.wait_ns += other.thread_time.wait_ns;
+        self.latency.merge(&other.latency);
+        self.sync_latency.merge(&other.sync_latency);
+        self.timeline.merge(&other.timeline);
+    }
+
+    /// This worker's line in the record.
+    pub fn record(&self) -> Worker {
+        Worker { user_bytes: self.user_bytes, operations: self.operations, done_ns: self.done_ns, cpu_ns: self.cpu_ns }
+    }
+}
+
+/// Runs `work` and adds the time it took to `spent_ns`.
+pub fn timed<T>(spent_ns: &mut u64, work: impl FnOnce() -> T) -> T {
+    let start = clock::now();
+    let result = work();
+    *spent_ns += clock::now() - start;
+    result
+}

@@ -1,0 +1,100 @@
+//! Copy a state in memory: the rate that no path through memory can beat.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Workload;
+use crate::buffer::Arena;
+use crate::error::{Error, Result};
+use crate::measure::clock;
+use crate::phase::{self, Watch};
+use crate::record::Phase;
+use crate::run::Bench;
+use crate::size::Size;
+use crate::worker::Meter;
+
+/// Options of `memcpy`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemcpyOptions {
+    /// Bytes to copy in all; more than the caches hold.
+    pub size: Size,
+    /// Threads; each copies its share.
+    pub workers: u32,
+}
+
+impl Default for MemcpyOptions {
+    fn default() -> Self {
+        Self { size: Size(256 << 20), workers: 1 }
+    }
+}
+
+impl MemcpyOptions {
+    /// Checks what the types cannot say.
+    pub fn validate(&self) -> Result<()> {
+        if self.size.0 < BLOCK as u64 * u64::from(self.workers) || self.workers == 0 {
+            return Err(Error::usage("size: each worker copies at least 4MiB"));
+        }
+        Ok(())
+    }
+
+    /// Bytes of one worker: whole blocks.
+    fn share(&self) -> usize {
+        (self.size.0 / u64::from(self.workers)) as usize / BLOCK * BLOCK
+    }
+}
+
+/// Between two looks at the clock.
+const BLOCK: usize = 4 << 20;
+
+/// The workload.
+pub struct Memcpy<'a> {
+    options: &'a MemcpyOptions,
+    arenas: Vec<std::sync::Arc<Arena>>,
+}
+
+impl<'a> Memcpy<'a> {
+    /// With these options.
+    pub fn new(options: &'a MemcpyOptions) -> Self {
+        Self { options, arenas: Vec::new() }
+    }
+
+    fn copy(&self, meter: &mut Meter) -> Result<()> {
+        let share = self.options.share();
+        // SAFETY: two disjoint halves of an arena that only this worker uses.
+        let (from, mut to) = unsafe {
+            let arena = &self.arenas[meter.index];
+            (arena.buffer(0, share), arena.buffer(share, share))
+        };
+        let start_ns = meter.start()?;
+        for (from, to) in from.chunks(BLOCK).zip(to.chunks_mut(BLOCK)) {
+            to.copy_from_slice(from);
+            meter.operations += 1;
+            meter.count_user(from.len() as u64);
+            meter.timeline.add(clock::now().saturating_sub(start_ns), from.len() as u64);
+        }
+        meter.check()
+    }
+}
+
+impl Workload for Memcpy<'_> {
+    fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
+        self.arenas = bench.memory.room.take(self.options.workers as usize, 2 * self.options.share())?;
+        Ok(None)
+    }
+
+    fn phases(&self, _: &Bench) -> Vec<&'static str> {
+        vec!["copy"]
+    }
+
+    fn run(&mut self, name: &str, bench: &mut Bench) -> Result<Phase> {
+        bench.control.begin(name, self.options.size.0);
+        let watch = Watch::start();
+        let team = phase::run(self.options.workers as usize, bench.control, |meter| self.copy(meter))?;
+        Ok(team.into_phase(watch, name))
+    }
+
+    fn cleanup(&mut self, _: &mut Bench) -> Result<()> {
+        Ok(())
+    }
+}

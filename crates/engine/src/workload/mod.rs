@@ -1,0 +1,81 @@
+//! What a trial does. A workload's options and its name stand in one list, [`Options`].
+//!
+//! To add one: a file with its options struct and its `Workload`, and a line in each function of [`Options`].
+
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::record::Phase;
+use crate::run::Bench;
+use crate::trial::named;
+
+pub mod block;
+pub mod checkpoint;
+pub mod codec;
+pub mod memcpy;
+pub mod random;
+pub mod sequential;
+
+/// Every workload by name, with its options.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "workload", rename_all = "snake_case")]
+pub enum Options {
+    /// Save a state durably, then restore it, cold and verified.
+    Checkpoint(checkpoint::CheckpointOptions),
+    /// Read or write a file from front to back.
+    Sequential(sequential::SequentialOptions),
+    /// Read or write at random offsets of a file.
+    Random(random::RandomOptions),
+    /// Encode and decode a state in memory: what a codec can do without a storage.
+    Codec(codec::CodecOptions),
+    /// Copy a state in memory: what no storage can beat.
+    Memcpy(memcpy::MemcpyOptions),
+}
+
+impl Options {
+    /// The schema of each workload's options.
+    pub(crate) fn schemas() -> Vec<(String, Schema)> {
+        vec![
+            named::<checkpoint::CheckpointOptions>("checkpoint"),
+            named::<sequential::SequentialOptions>("sequential"),
+            named::<random::RandomOptions>("random"),
+            named::<codec::CodecOptions>("codec"),
+            named::<memcpy::MemcpyOptions>("memcpy"),
+        ]
+    }
+
+    /// Checks what the types cannot say.
+    pub(crate) fn validate(&self) -> Result<()> {
+        match self {
+            Self::Checkpoint(o) => o.validate(),
+            Self::Sequential(o) => o.validate(),
+            Self::Random(o) => o.validate(),
+            Self::Codec(o) => o.validate(),
+            Self::Memcpy(o) => o.validate(),
+        }
+    }
+
+    /// The workload, ready to be prepared.
+    pub(crate) fn build(&self) -> Box<dyn Workload + '_> {
+        match self {
+            Self::Checkpoint(o) => Box::new(checkpoint::Checkpoint::new(o)),
+            Self::Sequential(o) => Box::new(sequential::Sequential::new(o)),
+            Self::Random(o) => Box::new(random::Random::new(o)),
+            Self::Codec(o) => Box::new(codec::Codec::new(o)),
+            Self::Memcpy(o) => Box::new(memcpy::Memcpy::new(o)),
+        }
+    }
+}
+
+/// The steps of a trial. `run.rs` calls them in this order; cleanup also after an error.
+pub(crate) trait Workload {
+    /// Everything that must exist before the first clock starts. Returns a phase if it moved bytes to the storage.
+    fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>>;
+    /// The names of the measured phases, in order.
+    fn phases(&self, bench: &Bench) -> Vec<&'static str>;
+    /// Runs one of them.
+    fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase>;
+    /// Removes what the workload made on the storage, and nothing else.
+    fn cleanup(&mut self, bench: &mut Bench) -> Result<()>;
+}
