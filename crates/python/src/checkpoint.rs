@@ -1,0 +1,180 @@
+//! Checkpoints of files and of memory: each function takes a trial of the workload `checkpoint`, which names the place.
+
+use std::path::PathBuf;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use savemark_engine::buffer::Owner;
+use savemark_engine::checkpoint::segments::{Segment, Segments};
+use savemark_engine::checkpoint::state::lay_out;
+use savemark_engine::checkpoint::{Manifest, Member, tree_sink};
+use savemark_engine::commands::Place;
+use savemark_engine::trial::Trial;
+use savemark_engine::{Error, Result};
+
+use crate::{json, raise, watch};
+
+/// The members of a state in memory: its tree, dtypes and shapes, then the bytes of all tensors.
+const INDEX: &str = "savemark-state.json";
+const DATA: &str = "savemark-state.bin";
+/// An index that is larger was not written by us.
+const INDEX_MAX: u64 = 1 << 30;
+
+/// Caller's memory, and where it starts in the data.
+type Lent = Vec<(u64, PyBuffer<u8>)>;
+
+fn parse(py: Python<'_>, trial: &str) -> PyResult<Trial> {
+    Trial::parse(trial).map_err(|e| raise(py, e))
+}
+
+/// Calls `act` with the place, without the GIL.
+fn quick<T: Send>(py: Python<'_>, trial: &str, act: impl FnOnce(&Place) -> Result<T> + Send) -> PyResult<T> {
+    let trial = parse(py, trial)?;
+    py.detach(|| act(&Place::open(&trial)?)).map_err(|e| raise(py, e))
+}
+
+/// Saves a directory of files, or one file; returns the report.
+#[pyfunction]
+#[pyo3(signature = (trial, source, progress=None))]
+fn save_tree(py: Python<'_>, trial: &str, source: PathBuf, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    let trial = parse(py, trial)?;
+    let report = watch::run(py, progress, move |control| Place::open(&trial)?.save_tree(&source, control))?;
+    Ok(json(&report))
+}
+
+/// Restores files below a destination that does not exist yet, or is empty; returns the report.
+#[pyfunction]
+#[pyo3(signature = (trial, destination, progress=None))]
+fn restore_tree(py: Python<'_>, trial: &str, destination: PathBuf, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    let trial = parse(py, trial)?;
+    let report = watch::run(py, progress, move |control| Place::open(&trial)?.restore_tree(&destination, control))?;
+    Ok(json(&report))
+}
+
+/// Reads and checks every byte; returns the report.
+#[pyfunction]
+#[pyo3(signature = (trial, progress=None))]
+fn verify(py: Python<'_>, trial: &str, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    let trial = parse(py, trial)?;
+    let report = watch::run(py, progress, move |control| Place::open(&trial)?.verify(control))?;
+    Ok(json(&report))
+}
+
+/// What is in the place: the checkpoint, what interrupted saves left, names of foreign files.
+#[pyfunction]
+fn contents(py: Python<'_>, trial: &str) -> PyResult<String> {
+    quick(py, trial, |place| place.contents()).map(|found| json(&found))
+}
+
+/// Removes what interrupted saves left; returns names and sizes.
+#[pyfunction]
+fn clean(py: Python<'_>, trial: &str, dry_run: bool) -> PyResult<String> {
+    quick(py, trial, |place| place.clean(dry_run)).map(|removed| json(&removed))
+}
+
+/// Removes what killed restores into `destination` left beside it; returns the paths.
+#[pyfunction]
+fn sweep(py: Python<'_>, destination: PathBuf, dry_run: bool) -> PyResult<Vec<PathBuf>> {
+    py.detach(|| tree_sink::sweep(&destination, dry_run)).map_err(|e| raise(py, e))
+}
+
+/// Removes the checkpoint of the place.
+#[pyfunction]
+fn remove(py: Python<'_>, trial: &str) -> PyResult<()> {
+    quick(py, trial, |place| place.remove())
+}
+
+/// Saves `index` and the bytes of the caller's buffers; returns the report. Nobody may write to them meanwhile.
+#[pyfunction]
+#[pyo3(signature = (trial, index, lent, data_bytes, progress=None))]
+fn save_state(
+    py: Python<'_>,
+    trial: &str,
+    index: PyBuffer<u8>,
+    lent: Lent,
+    data_bytes: u64,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let trial = parse(py, trial)?;
+    let mut files = vec![(INDEX.to_string(), index.len_bytes() as u64, 0o644)];
+    if data_bytes > 0 {
+        files.push((DATA.to_string(), data_bytes, 0o644));
+    }
+    let (members, bytes) = lay_out(files);
+    let start = members.get(1).map_or(0, |m| m.offset);
+    let mut all: Lent = lent.into_iter().map(|(offset, buffer)| (start + offset, buffer)).collect();
+    all.push((0, index));
+    let source = segments(py, all, members, bytes)?;
+    let report = watch::run(py, progress, move |control| Place::open(&trial)?.save(&*source, control))?;
+    Ok(json(&report))
+}
+
+/// The index of a saved state, the manifest's id and the bytes of the data; `None` where files were saved.
+#[pyfunction]
+fn read_index<'py>(py: Python<'py>, trial: &str) -> PyResult<Option<(Bound<'py, PyBytes>, String, u64)>> {
+    let found = quick(py, trial, |place| {
+        let manifest = place.manifest()?;
+        let data = data_of(&manifest).map_or(0, |m| m.bytes);
+        Ok(place.member(&manifest, INDEX, INDEX_MAX)?.map(|index| (index, manifest.id.clone(), data)))
+    })?;
+    Ok(found.map(|(index, id, data)| (PyBytes::new(py, &index), id, data)))
+}
+
+fn data_of(manifest: &Manifest) -> Option<&Member> {
+    manifest.members.iter().find(|m| m.name == DATA)
+}
+
+/// Restores the data of the checkpoint `id` into the caller's buffers; returns the report.
+#[pyfunction]
+#[pyo3(signature = (trial, id, lent, progress=None))]
+fn restore_state(py: Python<'_>, trial: &str, id: String, lent: Lent, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    if lent.iter().any(|(_, buffer)| buffer.readonly()) {
+        return Err(raise(py, Error::usage("a buffer to restore into is read-only")));
+    }
+    let manifest = quick(py, trial, |place| place.manifest())?;
+    if manifest.id != id {
+        return Err(raise(
+            py,
+            Error::failed("the checkpoint was replaced while it was restored").hint("restore it again"),
+        ));
+    }
+    let start = data_of(&manifest).map_or(0, |m| m.offset);
+    let all = lent.into_iter().map(|(offset, buffer)| (start + offset, buffer)).collect();
+    let sink = segments(py, all, manifest.members, manifest.state_bytes)?;
+    let trial = parse(py, trial)?;
+    let report = watch::run(py, progress, move |control| Place::open(&trial)?.restore(&*sink, control))?;
+    Ok(json(&report))
+}
+
+/// The state in the caller's memory; the buffers stay exported, so that Python neither moves nor frees them.
+fn segments(py: Python<'_>, lent: Lent, members: Vec<Member>, bytes: u64) -> PyResult<Arc<Segments>> {
+    let place = |(offset, buffer): &(u64, PyBuffer<u8>)| {
+        let ptr = NonNull::new(buffer.buf_ptr().cast::<u8>())?;
+        Some(Segment { offset: *offset, ptr, len: buffer.len_bytes() })
+    };
+    if !lent.iter().all(|(_, buffer)| buffer.is_c_contiguous()) {
+        return Err(raise(py, Error::usage("a buffer is not contiguous")));
+    }
+    let list = lent.iter().filter_map(place).collect();
+    // SAFETY: `lent` is the owner and keeps the memory exported. That nobody writes to it during a save, nor touches it
+    // during a restore, is the documented duty of the caller, as with every buffer given to a system call.
+    let made = unsafe { Segments::new(list, members, bytes, Arc::new(lent) as Owner) };
+    made.map(Arc::new).map_err(|e| raise(py, e))
+}
+
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(save_tree, module)?)?;
+    module.add_function(wrap_pyfunction!(restore_tree, module)?)?;
+    module.add_function(wrap_pyfunction!(verify, module)?)?;
+    module.add_function(wrap_pyfunction!(contents, module)?)?;
+    module.add_function(wrap_pyfunction!(clean, module)?)?;
+    module.add_function(wrap_pyfunction!(sweep, module)?)?;
+    module.add_function(wrap_pyfunction!(remove, module)?)?;
+    module.add_function(wrap_pyfunction!(save_state, module)?)?;
+    module.add_function(wrap_pyfunction!(read_index, module)?)?;
+    module.add_function(wrap_pyfunction!(restore_state, module)?)?;
+    Ok(())
+}

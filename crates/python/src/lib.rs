@@ -1,0 +1,159 @@
+//! The Python binding: JSON text in, JSON text out. It converts, releases the GIL and maps errors; nothing else.
+
+mod checkpoint;
+mod watch;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use savemark_engine::size::{Size, Span};
+use savemark_engine::storage::object::{self, Object};
+use savemark_engine::storage::{Storage, Target};
+use savemark_engine::trial::{self, Trial};
+use savemark_engine::{Error, host, run};
+
+create_exception!(_engine, EngineError, PyException, "Why the engine stopped: attributes kind, message and hint.");
+
+fn raise(py: Python<'_>, error: Error) -> PyErr {
+    let raised = EngineError::new_err(error.to_string());
+    let value = raised.value(py);
+    let set = value
+        .setattr("kind", error.kind.name())
+        .and_then(|()| value.setattr("message", error.to_string()))
+        .and_then(|()| value.setattr("hint", error.hint));
+    set.err().unwrap_or(raised)
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).expect("records are plain data")
+}
+
+/// Runs trials; keeps memory between them.
+#[pyclass]
+#[derive(Default)]
+struct Engine {
+    engine: Arc<Mutex<run::Engine>>,
+}
+
+#[pymethods]
+impl Engine {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Runs one trial and returns its record. The GIL is free meanwhile; Ctrl-C stops the trial.
+    #[pyo3(signature = (trial, progress=None))]
+    fn run(&self, py: Python<'_>, trial: &str, progress: Option<Py<PyAny>>) -> PyResult<String> {
+        let trial = Trial::parse(trial).map_err(|e| raise(py, e))?;
+        let engine = Arc::clone(&self.engine);
+        let record = watch::run(py, progress, move |control| {
+            // A panic poisons the engine, not the process: the next trial starts with fresh memory.
+            engine.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).run(&trial, control)
+        })?;
+        Ok(json(&record))
+    }
+}
+
+/// The objects directly below a URL; endpoint and credentials come from the environment.
+#[pyclass]
+struct Bucket(Object);
+
+#[pymethods]
+impl Bucket {
+    #[new]
+    fn new(py: Python<'_>, url: &str) -> PyResult<Self> {
+        let target = Target::from(url.to_string());
+        py.detach(|| object::open(&Default::default(), &target)).map(Self).map_err(|e| raise(py, e))
+    }
+
+    /// Replaces the object `name` by `text`.
+    fn put(&self, py: Python<'_>, name: &str, text: &str) -> PyResult<()> {
+        py.detach(|| self.0.put(name, text.as_bytes())).map_err(|e| raise(py, e))
+    }
+
+    /// The text of the object `name`, if there is one.
+    fn get(&self, py: Python<'_>, name: &str) -> PyResult<Option<String>> {
+        let found = py.detach(|| self.0.get(name)).map_err(|e| raise(py, e))?;
+        Ok(found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The names of folders and of objects directly below the URL.
+    fn list(&self, py: Python<'_>) -> PyResult<(Vec<String>, Vec<String>)> {
+        py.detach(|| Ok((self.0.folders()?, self.0.list()?))).map_err(|e| raise(py, e))
+    }
+
+    /// Removes all objects below the URL, `last` at the end, and unfinished uploads; returns how many.
+    fn clear(&self, py: Python<'_>, last: &str) -> PyResult<usize> {
+        py.detach(|| self.0.clear(last)).map_err(|e| raise(py, e))
+    }
+}
+
+/// The engine's version.
+#[pyfunction]
+fn version() -> &'static str {
+    savemark_engine::VERSION
+}
+
+/// The JSON Schemas of all options.
+#[pyfunction]
+fn schema() -> String {
+    json(&trial::schema())
+}
+
+/// A trial with its defaults filled in.
+#[pyfunction]
+fn resolve(py: Python<'_>, trial: &str) -> PyResult<String> {
+    Trial::parse(trial).map(|trial| json(&trial)).map_err(|e| raise(py, e))
+}
+
+/// Bytes of a size such as 4KiB.
+#[pyfunction]
+fn parse_size(py: Python<'_>, text: &str) -> PyResult<u64> {
+    text.parse::<Size>().map(|size| size.0).map_err(|e| raise(py, Error::usage(e)))
+}
+
+/// Seconds of a duration such as 200ms.
+#[pyfunction]
+fn parse_span(py: Python<'_>, text: &str) -> PyResult<f64> {
+    text.parse::<Span>().map(|span| span.0 as f64 / 1e9).map_err(|e| raise(py, Error::usage(e)))
+}
+
+/// The shortest exact way to write a number of bytes.
+#[pyfunction]
+fn format_size(bytes: u64) -> String {
+    Size(bytes).to_string()
+}
+
+/// What the machine, and the storage below `target`, are.
+#[pyfunction(name = "host")]
+#[pyo3(signature = (target=None))]
+fn describe_host(target: Option<&str>) -> String {
+    json(&host::describe(target.map(Path::new)))
+}
+
+/// What the engine can do here, and why not where it cannot.
+#[pyfunction]
+fn features() -> String {
+    json(&savemark_engine::features::list())
+}
+
+#[pymodule]
+fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("EngineError", module.py().get_type::<EngineError>())?;
+    module.add_class::<Engine>()?;
+    module.add_class::<Bucket>()?;
+    module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(schema, module)?)?;
+    module.add_function(wrap_pyfunction!(resolve, module)?)?;
+    module.add_function(wrap_pyfunction!(parse_size, module)?)?;
+    module.add_function(wrap_pyfunction!(parse_span, module)?)?;
+    module.add_function(wrap_pyfunction!(format_size, module)?)?;
+    module.add_function(wrap_pyfunction!(describe_host, module)?)?;
+    module.add_function(wrap_pyfunction!(features, module)?)?;
+    checkpoint::add_to(module)?;
+    Ok(())
+}
