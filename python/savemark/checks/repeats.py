@@ -1,0 +1,54 @@
+"""Whether the repeats carry the claim that one setting is the best."""
+
+from __future__ import annotations
+
+from savemark.checks.registry import Evidence, Finding, Verdict, check
+from savemark.checks.wording import count, listing
+from savemark.stats import TOTAL, Ranking, TargetResult, smallest_p
+
+
+def leader(result: TargetResult) -> Ranking | None:
+    """The ranking that the decision rests on: total time, else whatever phase can be ranked."""
+    rankings = (result.ranking(measure) for measure in (TOTAL, *result.phases))
+    return next((ranking for ranking in rankings if ranking), None)
+
+
+@check("HC-17", "Enough repeats for the claim", after_ranking=True)
+def enough(evidence: Evidence) -> Finding:
+    """Suppress the claim of a single winner that no exact test could support with these repeats."""
+    rankings = [found for result in evidence.results if (found := leader(result))]
+    weak = [found for found in rankings if not found.tested and found.compared > 1]
+    if not rankings:
+        return Finding(Verdict.UNVERIFIED, "There is nothing to rank.")
+    if not weak:
+        return Finding(Verdict.OK, "Every setting has the repeats that its comparison needs.")
+    found = max(weak, key=lambda each: each.needed)
+    n = min(cell.n for cell in (found.best, *found.tied)) if found.tied else found.best.n
+    return Finding(
+        Verdict.NOTE,
+        f"{count(n, 'repeat')} cannot prove one of {found.compared} settings to be the best "
+        f"(smallest possible p = {smallest_p(n, n):.2g}, needed: "
+        f"{0.05 / (found.compared - 1):.2g}).",
+        "So settings are called tied when their ranges overlap, and no winner is claimed.",
+        f"--repeats {found.needed} is enough for a test.",
+    )
+
+
+@check("HC-18", "The winner is distinguishable", after_ranking=True)
+def distinguishable(evidence: Evidence) -> Finding:
+    """State the group that the repeats cannot separate; the wording of the verdict rests on it."""
+    rankings = [found for result in evidence.results if (found := leader(result))]
+    if not rankings:
+        return Finding(Verdict.UNVERIFIED, "There is nothing to rank.")
+    parts = []
+    for found in rankings:
+        where = f" on {found.best.label}" if len(rankings) > 1 else ""
+        rule = "exact Mann-Whitney, Holm-corrected, p ≥ 0.05" if found.tested else "ranges overlap"
+        if found.compared == 1:
+            parts.append(f"{found.best.setting}{where} had nothing to be compared with")
+        elif found.tied:
+            names = listing((cell.setting for cell in found.tied), 6)
+            parts.append(f"{found.best.setting}{where} is tied with {names} ({rule})")
+        else:
+            parts.append(f"{found.best.setting}{where} is apart from all others ({rule}: none)")
+    return Finding(Verdict.OK, "; ".join(parts) + ".")

@@ -1,0 +1,33 @@
+"""Small phrases that several checks need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+
+def listing(items: Iterable[str], most: int = 4) -> str:
+    """`a, b, c, d and 3 more`."""
+    names = list(dict.fromkeys(items))
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return ", ".join(names)
+
+
+def keys(rows: pl.DataFrame) -> tuple[tuple[str, str, str], ...]:
+    """The (label, setting, phase) of some rows, each once."""
+    columns = rows.select("label", "setting", "phase").unique(maintain_order=True)
+    return tuple((str(a), str(b), str(c)) for a, b, c in columns.rows())
+
+
+def settings(found: Sequence[tuple[str, str, str]], most: int = 4) -> str:
+    """The settings of some keys, with the label where there is more than one target."""
+    several = len({label for label, _, _ in found}) > 1
+    names = (f"{s} on {label}" if several else s for label, s, _ in found)
+    return listing(names, most)
+
+
+def count(number: int, noun: str) -> str:
+    """`1 trial`, `3 trials`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

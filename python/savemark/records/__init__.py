@@ -1,0 +1,16 @@
+"""The run folder: reading it, turning it into a dataframe, exporting it."""
+
+from savemark.records.frame import phases
+from savemark.records.host import cores
+from savemark.records.run import Entry, Run, Target, read_run
+from savemark.records.timelines import write_timelines
+
+__all__ = [
+    "Entry",
+    "Run",
+    "Target",
+    "cores",
+    "phases",
+    "read_run",
+    "write_timelines",
+]

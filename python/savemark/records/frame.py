@@ -1,0 +1,135 @@
+"""The records as one table: a row per phase of each trial, base units, the unit in the name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from savemark.records.run import Entry, Json, Run
+
+# Columns every frame has, in this order, whatever the run holds: a figure may rely on them.
+HEAD = {
+    "index": pl.Int64,
+    "position": pl.Int64,
+    "role": pl.String,
+    "name": pl.String,
+    "label": pl.String,
+    "setting": pl.String,
+    "repeat": pl.Int64,
+    "status": pl.String,
+    "codec": pl.String,
+    "streams": pl.Int64,
+    "phase": pl.String,
+}
+PHASE = [
+    *("elapsed_ns", "first_done_ns", "last_done_ns", "first_done_bytes"),
+    *("user_bytes", "stored_bytes", "cpu_user_ns", "cpu_system_ns"),
+]
+LATENCY = ("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns")
+TAIL = {
+    "started_unix_ns": pl.Int64,
+    "io_count": pl.Int64,
+    **dict.fromkeys(PHASE, pl.Int64),
+    "device_name": pl.String,
+    "device_read_bytes": pl.Int64,
+    "device_written_bytes": pl.Int64,
+    "device_flushes": pl.Int64,
+    "cache_state": pl.String,
+    "cache_resident_pages": pl.Int64,
+    "cache_total_pages": pl.Int64,
+    "cache_method": pl.String,
+    "cache_wanted": pl.String,
+    "verified": pl.String,
+    "durable": pl.Boolean,
+    "storage_path": pl.String,
+    "direct": pl.Boolean,
+    "filesystem": pl.String,
+    "buffer_bytes": pl.Int64,
+    "thread_codec_ns": pl.Int64,
+    "thread_digest_ns": pl.Int64,
+    "thread_wait_ns": pl.Int64,
+    **{f"latency_{name}": pl.Int64 for name in LATENCY},
+    **{f"sync_latency_{name}": pl.Int64 for name in LATENCY},
+    "error_kind": pl.String,
+    "error_message": pl.String,
+}
+
+
+def phases(run: Run) -> pl.DataFrame:
+    """One row per phase; a failed trial is one row with its error and no phase."""
+    rows = [row for place, entry in enumerate(run.entries) for row in _rows(run, place, entry)]
+    factors = sorted({name for entry in run.entries for name in entry.factors} - set(HEAD))
+    stages = list(dict.fromkeys(name for row in rows for name in row if name.startswith("stage_")))
+    schema: dict[str, Any] = dict(HEAD)
+    # A factor may hold numbers, words or nothing, so its column is text; codec and streams are not.
+    schema |= {name: pl.String for name in factors if name not in TAIL}
+    schema |= TAIL | dict.fromkeys(stages, pl.Int64)
+    columns = {name: [row.get(name) for row in rows] for name in schema}
+    return pl.DataFrame(columns, schema=schema, strict=False)
+
+
+def setting(factors: Json) -> str:
+    """How one combination of factors is called everywhere: `zstd × 4`, then what else varies."""
+    # The target is a factor where there are several; its label is told apart from the setting.
+    named = ("codec", "streams", "target")
+    rest = {name: value for name, value in factors.items() if name not in named}
+    words = []
+    if "codec" in factors:
+        words.append("none" if factors["codec"] is None else str(factors["codec"]))
+    if "streams" in factors:
+        words.append(f"× {factors['streams']}")
+    text = " ".join(words)
+    if text.startswith("×"):
+        text = f"streams {text}"
+    extra = ", ".join(f"{name} {value}" for name, value in rest.items())
+    return ", ".join(part for part in (text, extra) if part) or "the only setting"
+
+
+def _rows(run: Run, place: int, entry: Entry) -> list[Json]:
+    head = _head(run, place, entry)
+    if not entry.ok or entry.record is None:
+        error = entry.error or {}
+        return [{**head, "error_kind": error.get("kind"), "error_message": error.get("message")}]
+    path = entry.record.get("path") or {}
+    head |= {
+        "started_unix_ns": entry.record.get("started_unix_ns"),
+        "storage_path": path.get("storage"),
+        "direct": path.get("direct"),
+        "filesystem": path.get("filesystem"),
+        "buffer_bytes": entry.record.get("buffer_bytes"),
+        "cache_wanted": (entry.record.get("trial") or {}).get("cache"),
+    }
+    return [head | _phase(phase) for phase in entry.phases]
+
+
+def _head(run: Run, place: int, entry: Entry) -> Json:
+    trial = (entry.record or {}).get("trial") or {}
+    head: Json = {name: getattr(entry, name) for name in ("index", "role", "name", "label")}
+    head |= {"position": place, "repeat": entry.repeat, "status": entry.status}
+    head |= {name: None if v is None else str(v) for name, v in entry.factors.items()}
+    head["setting"] = setting(entry.factors) if entry.role == "trial" else entry.name
+    for name in ("codec", "streams"):
+        # Fixed in the study instead of varied: the column still says what ran.
+        value = entry.factors.get(name, trial.get(name))
+        if value is None and entry.role == "trial":
+            value = run.option(name)
+        head[name] = value
+    return head
+
+
+def _phase(phase: Json) -> Json:
+    row: Json = {"phase": phase.get("name"), "io_count": phase.get("operations")}
+    row |= {name: phase.get(name) for name in (*PHASE, "verified", "durable")}
+    device, cache = phase.get("device") or {}, phase.get("cache") or {}
+    row |= {f"device_{n}": device.get(n) for n in ("name", "read_bytes", "written_bytes")}
+    row["device_flushes"] = device.get("flushes")
+    row |= {f"cache_{n}": cache.get(n) for n in ("state", "resident_pages", "total_pages")}
+    row["cache_method"] = cache.get("method")
+    row |= {f"thread_{n}": v for n, v in (phase.get("thread_time") or {}).items()}
+    for kind in ("latency", "sync_latency"):
+        row |= {f"{kind}_{n}": (phase.get(kind) or {}).get(n) for n in LATENCY}
+    for stage in phase.get("stages") or []:
+        name = f"stage_{stage['name']}_ns"
+        row[name] = row.get(name, 0) + stage["elapsed_ns"]
+    return row

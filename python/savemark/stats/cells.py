@@ -1,0 +1,128 @@
+"""A cell is one setting on one target: its repeats, phase by phase."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from savemark.stats.ceilings import Ceilings, Limit, limit, rate
+from savemark.stats.spread import Spread, spread
+
+GIB = 2**30
+PREPARE = "prepare"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseStat:
+    """One phase of a cell over its repeats."""
+
+    name: str
+    seconds: Spread
+    trials: tuple[tuple[int, float], ...]  # (repeat, seconds), for whoever wants to see them
+    user_bytes: int
+    stored_bytes: int
+    user_rate: float
+    stored_rate: float
+    cpu_s_per_gib: float
+    limit: Limit | None
+
+    @property
+    def of_limit(self) -> float | None:
+        """Share of the limit that the median reaches; None if no ceiling was measured."""
+        return self.user_rate / self.limit.rate if self.limit else None
+
+    @property
+    def fastest(self) -> float:
+        """User bytes per second at the lower end of the seconds' interval (or range)."""
+        return self.user_bytes / self.seconds.low
+
+    @property
+    def slowest(self) -> float:
+        """User bytes per second at the upper end of the seconds' interval (or range)."""
+        return self.user_bytes / self.seconds.high
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One setting on one target."""
+
+    label: str
+    setting: str
+    codec: str
+    streams: int
+    factors: dict[str, Any]
+    phases: dict[str, PhaseStat]
+    total: Spread | None
+    failed: int
+    blocked: dict[str, str] = field(default_factory=dict)  # phase -> id of the check
+
+    @property
+    def n(self) -> int:
+        """Repeats that finished."""
+        return self.total.n if self.total else 0
+
+    @property
+    def ratio(self) -> float:
+        """User bytes per stored byte."""
+        first = next(iter(self.phases.values()), None)
+        return first.user_bytes / first.stored_bytes if first and first.stored_bytes else 1.0
+
+    @property
+    def cpu_s_per_gib(self) -> float:
+        """CPU-seconds per GiB of state, for all phases together."""
+        return sum(phase.cpu_s_per_gib for phase in self.phases.values())
+
+
+def cells(frame: pl.DataFrame, label: str, of: Ceilings, cores: int | None) -> list[Cell]:
+    """All settings of one target, in the order in which they first ran."""
+    rows = frame.filter((pl.col("role") == "trial") & (pl.col("label") == label))
+    groups = rows.group_by("setting", maintain_order=True)
+    return [_cell(label, str(setting), group, of, cores) for (setting,), group in groups]
+
+
+def _cell(label: str, setting: str, rows: pl.DataFrame, of: Ceilings, cores: int | None) -> Cell:
+    good = rows.filter((pl.col("phase").is_not_null()) & (pl.col("phase") != PREPARE))
+    first = rows.row(0, named=True)
+    codec, streams = str(first["codec"] or "none"), int(first["streams"] or 0)
+    phases = {}
+    for (name,), part in good.group_by("phase", maintain_order=True):
+        ratio = _ratio(part)
+        bound = limit((codec, streams), str(name), ratio, of, cores)
+        phases[str(name)] = _phase(str(name), part, bound)
+    totals = good.group_by("index", maintain_order=True).agg(pl.col("elapsed_ns").sum())
+    return Cell(
+        label=label,
+        setting=setting,
+        codec=codec,
+        streams=streams,
+        factors={"codec": codec, "streams": streams},
+        phases=phases,
+        total=spread([ns / 1e9 for ns in totals["elapsed_ns"]]) if len(totals) else None,
+        failed=rows.filter(pl.col("phase").is_null())["index"].n_unique(),
+    )
+
+
+def _ratio(rows: pl.DataFrame) -> float:
+    stored = int(rows["stored_bytes"].sum())
+    return int(rows["user_bytes"].sum()) / stored if stored else 1.0
+
+
+def _phase(name: str, rows: pl.DataFrame, bound: Limit | None) -> PhaseStat:
+    seconds = [max(ns, 1) / 1e9 for ns in rows["elapsed_ns"]]
+    user = [int(count or 0) for count in rows["user_bytes"]]
+    stored = [int(count or 0) for count in rows["stored_bytes"]]
+    cpu = int(rows["cpu_user_ns"].sum()) + int(rows["cpu_system_ns"].sum())
+    return PhaseStat(
+        name=name,
+        seconds=spread(seconds),
+        trials=tuple(sorted(zip(rows["repeat"], seconds, strict=True))),
+        user_bytes=sorted(user)[len(user) // 2],
+        stored_bytes=sorted(stored)[len(stored) // 2],
+        user_rate=rate(user, seconds),
+        stored_rate=rate(stored, seconds),
+        # Costs are summed, then divided once (Hoefler & Belli, SC'15, rules 3 and 4).
+        cpu_s_per_gib=(cpu / 1e9) / (sum(user) / GIB) if sum(user) else 0.0,
+        limit=bound,
+    )

@@ -1,0 +1,111 @@
+"""Which settings the repeats can tell apart from the fastest one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+ALPHA = 0.05
+
+
+def smallest_p(n: int, m: int) -> float:
+    """The smallest two-sided p that an exact Mann-Whitney test of n against m can reach.
+
+    Complete separation is one arrangement of C(n+m, n), and its mirror image is another.
+    n = 3: 0.10, n = 5: 0.0079, n = 6: 0.0022. (Mann & Whitney 1947.)
+    """
+    return min(1.0, 2 / math.comb(n + m, n))
+
+
+def repeats_needed(comparisons: int, alpha: float = ALPHA) -> int:
+    """Repeats per setting with which `comparisons` tests against the best can succeed at all.
+
+    Holm's first step asks p ≤ alpha / comparisons; below this n it cannot be met, however clear
+    the difference (check HC-17). One of 20: n = 6.
+    """
+    n = 2
+    while smallest_p(n, n) > alpha / max(comparisons, 1):
+        n += 1
+    return n
+
+
+def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
+    """Exact two-sided p of the Mann-Whitney U test; with ties, the exact permutation of midranks.
+
+    Mann & Whitney 1947; the permutation version for ties is Lehmann, Nonparametrics (1975), 1.4.
+    """
+    # SciPy takes most of a second to import and a run of few repeats never gets here.
+    from scipy.stats import mannwhitneyu
+
+    if len(set(a) | set(b)) == len(a) + len(b):
+        return float(mannwhitneyu(a, b, alternative="two-sided", method="exact").pvalue)
+    return _permuted(a, b)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down adjusted p values, in the order given (Holm 1979)."""
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    adjusted, running = [0.0] * len(p_values), 0.0
+    for step, i in enumerate(order):
+        running = max(running, min(1.0, (len(p_values) - step) * p_values[i]))
+        adjusted[i] = running
+    return adjusted
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The best of some settings, what cannot be told from it, and by which rule."""
+
+    best: int
+    tied: tuple[int, ...]
+    tested: bool
+    needed: int
+    p_adjusted: tuple[float | None, ...]
+
+
+def group_of_best(samples: Sequence[Sequence[float]], medians: Sequence[float]) -> Group:
+    """The best (smallest median) and everything that is not shown to be slower than it.
+
+    Rule. With enough repeats (`repeats_needed`), a setting is out of the group if its exact
+    Mann-Whitney p against the best, Holm-corrected over all of them, is below 0.05 (HC-18;
+    Hoefler & Belli, SC'15, rule 7). With fewer, no such test can succeed, so no significance is
+    claimed: a setting is out of the group only if its every repeat was slower than every repeat
+    of the best, that is, if the ranges do not overlap. That is the strongest order these data
+    can show, and the wording must say that it is not a test (HC-17).
+    """
+    best = min(range(len(samples)), key=lambda i: medians[i])
+    others = [i for i in range(len(samples)) if i != best]
+    needed = repeats_needed(len(others))
+    tested = all(len(each) >= needed for each in samples)
+    p_adjusted: list[float | None] = [None] * len(samples)
+    if tested and others:
+        p_values = [mann_whitney(samples[i], samples[best]) for i in others]
+        for i, p in zip(others, holm(p_values), strict=True):
+            p_adjusted[i] = p
+        tied = [i for i in others if (p_adjusted[i] or 0.0) >= ALPHA]
+    else:
+        tied = [i for i in others if min(samples[i]) <= max(samples[best])]
+    tied.sort(key=lambda i: medians[i])
+    return Group(best, tuple(tied), tested and bool(others), needed, tuple(p_adjusted))
+
+
+def _permuted(a: Sequence[float], b: Sequence[float]) -> float:
+    pooled = [*a, *b]
+    ranks = [
+        sum(other < x for other in pooled) + (sum(other == x for other in pooled) + 1) / 2
+        for x in pooled
+    ]
+    centre = len(a) * (len(pooled) + 1) / 2
+    seen = abs(sum(ranks[: len(a)]) - centre)
+    if math.comb(len(pooled), len(a)) > 200_000:  # too many to walk through
+        from scipy.stats import mannwhitneyu
+
+        return float(mannwhitneyu(a, b, alternative="two-sided", method="asymptotic").pvalue)
+    sums = (sum(chosen) for chosen in itertools.combinations(ranks, len(a)))
+    far, total = 0, 0
+    for value in sums:
+        total += 1
+        far += abs(value - centre) >= seen - 1e-9
+    return far / total
