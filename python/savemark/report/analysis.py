@@ -1,0 +1,97 @@
+"""One run, read and judged: what every rendering of the report starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from savemark.checks import Evidence, Finding, Verdict, run_checks
+from savemark.checks.repeats import leader
+from savemark.records import Run, phases, read_run
+from savemark.stats import Cell, Ranking, TargetResult, results
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """The records, what was computed from them, and what the checks say about it."""
+
+    run: Run
+    frame: pl.DataFrame
+    results: list[TargetResult]
+    findings: list[Finding]
+
+    def rows(self, label: str, phase: str) -> pl.DataFrame:
+        """The finished trials of one target and phase that a figure may show: no blocked ones."""
+        blocked = [
+            cell.setting
+            for result in self.results
+            for cell in result.cells
+            if result.label == label and phase in cell.blocked
+        ]
+        mine = (pl.col("role") == "trial") & (pl.col("label") == label) & (pl.col("phase") == phase)
+        return self.frame.filter(mine & ~pl.col("setting").is_in(blocked))
+
+    @property
+    def fired(self) -> list[Finding]:
+        """The findings a reader has to be told of, the worst first."""
+        order = list(Verdict)
+        return sorted(
+            (f for f in self.findings if f.verdict.fired), key=lambda f: order.index(f.verdict)
+        )
+
+    @property
+    def unverified(self) -> list[Finding]:
+        """The checks whose evidence is missing."""
+        return [f for f in self.findings if f.verdict is Verdict.UNVERIFIED]
+
+    @property
+    def badge(self) -> tuple[str, str]:
+        """The validity in two forms: a class (valid, noted, invalid) and the words to print."""
+        if not any(cell.n for result in self.results for cell in result.cells):
+            return "invalid", "invalid: no trial finished"
+        blocks = [f for f in self.fired if f.verdict is Verdict.BLOCK]
+        if blocks:
+            return "invalid", f"invalid: {blocks[0].id} {_negated(blocks[0].id)}"
+        parts = []
+        if self.fired:
+            parts.append(f"{len(self.fired)} note{'s' * (len(self.fired) > 1)}")
+        if self.unverified:
+            some = len(self.unverified)
+            parts.append(f"{some} check{'s' * (some > 1)} unverified")
+        return ("noted", "valid with " + ", ".join(parts)) if parts else ("valid", "valid")
+
+
+def analyse(run_dir: Path) -> Analysis:
+    """Read a run folder and judge it."""
+    run = read_run(run_dir)
+    frame = phases(run)
+    findings, judged = run_checks(Evidence(run, frame, results(run, frame)))
+    return Analysis(run, frame, judged, findings)
+
+
+def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
+    """The cells from fastest to slowest, those that may not compete last, and the leading group."""
+    found = leader(result)
+    names = result.phases
+    if found and found.measure in names:
+        names = [found.measure]
+
+    def place(cell: Cell) -> tuple[bool, float]:
+        shown = bool(cell.total) and all(n in cell.phases and n not in cell.blocked for n in names)
+        time = sum(cell.phases[n].seconds.median for n in names) if shown else 0.0
+        if shown and len(names) > 1 and cell.total:
+            time = cell.total.median
+        return not shown, time
+
+    return sorted(result.cells, key=place), found
+
+
+def _negated(identifier: str) -> str:
+    """Why a run with this BLOCK is invalid, in a few words."""
+    return {
+        "HC-02": "the device did not receive the bytes",
+        "HC-03": "faster than the measured ceiling",
+        "HC-05": "restores were not cold",
+    }.get(identifier, "see the checks")

@@ -1,0 +1,134 @@
+"""The small tables: ceilings, coverage, machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from savemark.records import Run
+from savemark.records.frame import setting
+from savemark.report.analysis import Analysis
+from savemark.report.table import Datum, Line, Table
+from savemark.report.words import binary, gbs, span
+from savemark.stats import Ceiling, TargetResult
+
+ORDER = ("write", "read", "read_checked", "random_read", "fsync", "memcpy")
+
+
+def ceiling_list(result: TargetResult) -> list[Ceiling]:
+    """The ceilings of a target in the order in which people ask for them."""
+    known = [result.ceilings[name] for name in ORDER if name in result.ceilings]
+    return known + [c for name, c in result.ceilings.items() if name not in ORDER]
+
+
+def headline(ceiling: Ceiling) -> str:
+    """The one number that a ceiling is quoted by."""
+    if ceiling.name == "fsync" and ceiling.sync_ns is not None:
+        return f"fsync {span(ceiling.sync_ns)}"
+    if ceiling.name == "random_read" and ceiling.iops is not None:
+        return f"4k read {ceiling.iops / 1000:.0f}k IOPS"
+    return f"{ceiling.name.replace('_', ' ')} {gbs(ceiling.rate)} GB/s"
+
+
+def ceilings_table(result: TargetResult) -> Table:
+    """All ceilings with their spread."""
+    lines = []
+    for c in ceiling_list(result):
+        name = f"{c.title} {c.phase}" if c.name.startswith("codec/") else c.title
+        per = (
+            f"{c.iops:,.0f}".replace(",", " ")
+            if c.iops and c.name in ("random_read", "fsync")
+            else ""
+        )
+        low, high = c.user_bytes / c.seconds.high, c.user_bytes / c.seconds.low
+        lines.append(Line([
+            Datum(name + (" (one core)" if c.name.startswith("codec/") else "")),
+            Datum(gbs(c.rate), c.rate),
+            Datum(f"[{gbs(low)} {gbs(high)}]", low, c.seconds.kind, "quiet"),
+            Datum(per, c.iops or 0.0),
+            Datum(span(c.sync_ns) if c.sync_ns else "", c.sync_ns or 0.0),
+            Datum(f"{c.ratio:.2f}" if c.name.startswith("codec/") else "", c.ratio),
+            Datum(str(c.seconds.n), c.seconds.n),
+        ]))  # fmt: skip
+    heads = ["ceiling", "GB/s", "[low high]", "operations/s", "sync latency", "ratio", "n"]
+    note = "Measured between the trials of this run, once per repeat, on the same target."
+    return Table(f"ceilings_{result.label}", f"Ceilings on {result.label}", heads, lines, note)
+
+
+def coverage_table(analysis: Analysis) -> Table:
+    """What was planned, what finished, what did not."""
+    run, lines = analysis.run, []
+    for role in ("trial", "ceiling"):
+        planned = [e for e in (run.plan or run.entries) if e.role == role]
+        done = [e for e in run.entries if e.role == role]
+        failed = [e for e in done if not e.ok]
+        counts = (len(planned), len(done) - len(failed), len(failed), len(planned) - len(done))
+        lines.append(Line([Datum(f"{role}s"), *(Datum(str(n), n) for n in counts)]))
+    heads = ["", "planned", "finished", "failed", "not run"]
+    order = run.study.get("order", "not recorded")
+    note = f"Order: {order}, seed {run.order_seed}. "
+    note += "Each repeat is a block that holds every setting and every ceiling once."
+    return Table("coverage", "Coverage", heads, lines, note)
+
+
+def failures_table(run: Run) -> Table | None:
+    """Every failed trial with what it said."""
+    lines = [
+        Line([
+            Datum(str(e.index), e.index),
+            Datum(setting(e.factors) if e.role == "trial" else e.name),
+            Datum(e.label),
+            Datum(str(e.repeat + 1), e.repeat),
+            Datum(str((e.error or {}).get("message", ""))),
+            Datum(str((e.error or {}).get("hint") or "")),
+        ])
+        for e in run.failed
+    ]  # fmt: skip
+    heads = ["trial", "setting", "target", "repeat", "what happened", "what to do"]
+    return Table("failures", "Failed trials", heads, lines) if lines else None
+
+
+def design_table(run: Run) -> Table:
+    """Factors and their levels."""
+    factors = run.study.get("factors") or {}
+    lines = [
+        Line([Datum(name), Datum(", ".join("none" if v is None else str(v) for v in levels))])
+        for name, levels in factors.items()
+    ]
+    fixed = {**(run.study.get("defaults") or {}), **(run.study.get("trial") or {})}
+    lines += [Line([Datum(name), Datum(f"{_value(name, v)} (fixed)")]) for name, v in fixed.items()]
+    lines.append(Line([Datum("repeats"), Datum(str(run.study.get("repeats", "")))]))
+    return Table("design", "Design", ["factor", "levels"], lines)
+
+
+def machine_table(run: Run) -> Table:
+    """The host as recorded, whatever it holds."""
+    lines = [Line([Datum(name), Datum(text)]) for name, text in _flat(run.host)]
+    lines += [Line([Datum(f"target {t.label}"), Datum(t.target)]) for t in run.targets]
+    lines += [
+        Line([Datum("savemark"), Datum(run.version)]),
+        Line([Datum("run"), Datum(run.run_id)]),
+    ]
+    return Table("machine", "Machine", ["what", "value"], lines)
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from _flat(part, f"{name} {str(key).replace('_', ' ')}".strip())
+    elif isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        for place, part in enumerate(value, 1):
+            yield from _flat(part, f"{name} {place}")
+    elif isinstance(value, list):
+        yield name, ", ".join(str(part) for part in value) or "none"
+    elif value not in (None, ""):
+        yield name, _value(name, value)
+
+
+def _value(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    sized = name.endswith(("bytes", "size", "chunk_size"))
+    if sized and isinstance(value, int) and value >= 2**16:
+        return f"{binary(value)} ({value:,} bytes)".replace(",", " ")
+    return "none" if value is None else str(value)

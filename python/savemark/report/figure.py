@@ -1,0 +1,63 @@
+"""What a figure is: where it stands, what it needs, how it is drawn and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from savemark.report.analysis import Analysis
+from savemark.stats import TargetResult
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One chart of a figure, with the words above it."""
+
+    title: str
+    chart: Any  # altair's charts, layered or not, share no useful type
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of the report: where it stands, what it needs, how it is drawn and read."""
+
+    name: str
+    section: str
+    title: str
+    caption: str
+    needs: tuple[str, ...]
+    draw: Callable[[Analysis], list[Panel]]
+    order: int = 50
+
+    def absent(self, analysis: Analysis) -> str | None:
+        """Why it cannot be drawn from these records, or None."""
+        rows = analysis.frame
+        lacks = [
+            n for n in self.needs if n not in rows.columns or rows[n].null_count() == len(rows)
+        ]
+        return f"the records hold no {', '.join(lacks)}" if lacks else None
+
+
+def each_phase(
+    chart: Callable[[Analysis, TargetResult, str], Any | None],
+) -> Callable[[Analysis], list[Panel]]:
+    """A figure of one panel per target and phase; `chart` returns None where it has no rows."""
+
+    def draw(analysis: Analysis) -> list[Panel]:
+        several = len(analysis.results) > 1
+        panels = []
+        for result in analysis.results:
+            for phase in result.phases:
+                drawn = chart(analysis, result, phase)
+                if drawn is not None:
+                    panels.append(Panel(_heading(phase, result.label if several else ""), drawn))
+        return panels
+
+    return draw
+
+
+def _heading(name: str, label: str = "") -> str:
+    """The words above a panel: what the phase promises, and where it ran."""
+    promise = {"save": "Save (durable)", "restore": "Restore (verified)"}
+    return " · ".join(part for part in (label, promise.get(name, name.capitalize())) if part)

@@ -1,0 +1,74 @@
+"""Latency of one I/O: median to maximum, a line per setting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from savemark.report.analysis import Analysis
+from savemark.report.figure import Figure, each_phase
+from savemark.report.marks import WIDTH, seconds_scale, ticks
+from savemark.report.palette import light
+from savemark.report.words import span
+from savemark.stats import TargetResult, median
+
+POINTS = {"p50": "median", "p99": "99 %", "max": "largest"}
+LOOKS = {
+    "median": ("first", "circle"),
+    "99 %": ("second", "diamond"),
+    "largest": ("limit", "triangle-right"),
+}
+
+
+def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
+    """A line per setting, of a phase that has I/O latencies."""
+    rows = analysis.rows(result.label, phase).filter(pl.col("latency_count") > 0)
+    if rows.is_empty():
+        return None
+    values, order = [], []
+    for (setting,), part in rows.group_by("setting", maintain_order=True):
+        order.append((median(part["elapsed_ns"].to_list()), setting))
+        for point, label in POINTS.items():
+            found = part[f"latency_{point}_ns"].to_list()
+            # Percentiles of several runs cannot be averaged: the median run, or the worst of all.
+            value = max(found) if point == "max" else median(found)
+            values.append(
+                {"setting": setting, "point": label, "ms": max(value, 1) / 1e6}
+                | {"tip": f"{setting}: {label} {span(value)} per I/O"}
+            )
+    settings = [setting for _, setting in sorted(order)]
+    scale, _ = seconds_scale([row["ms"] for row in values])
+    base = alt.Chart(alt.InlineData(values=values)).encode(
+        y=alt.Y("setting:N", sort=settings, title=None, axis=alt.Axis(ticks=False, domain=False)),
+        x=alt.X(
+            "ms:Q",
+            scale=scale,
+            title="latency of one I/O, milliseconds (log scale)",
+            axis=ticks(scale),
+        ),
+    )
+    names = list(LOOKS)
+    colour = alt.Scale(domain=names, range=[light(LOOKS[n][0]) for n in names])
+    shape = alt.Scale(domain=names, range=[LOOKS[n][1] for n in names])
+    line = base.mark_line(color=light("grid"), strokeWidth=3, aria=False).encode(detail="setting:N")
+    dots = base.mark_point(filled=True, size=44, opacity=1).encode(
+        color=alt.Color("point:N", scale=colour, sort=names),
+        shape=alt.Shape("point:N", scale=shape, sort=names),
+        description="tip:N",
+    )
+    return (line + dots).properties(width=WIDTH - 40, height=alt.Step(17))
+
+
+FIGURE = Figure(
+    name="latency",
+    section="distributions",
+    title="Latency of one I/O",
+    caption="From the median to the largest I/O of a setting, fastest setting on top. Median and "
+    "99 % are those of the middle repeat, the largest is of all repeats. A long bar means that "
+    "some I/Os waited far longer than most; high medians with many streams are queueing, no fault.",
+    needs=("setting", "phase", "latency_p50_ns", "latency_p99_ns", "latency_max_ns"),
+    draw=each_phase(chart),
+    order=40,
+)

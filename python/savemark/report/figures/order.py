@@ -1,0 +1,69 @@
+"""Every trial against its place in the run: drift shows as a slope (HC-15, HC-27)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from savemark.report.analysis import Analysis
+from savemark.report.figure import Figure, each_phase
+from savemark.report.marks import WIDTH
+from savemark.report.palette import light
+from savemark.report.words import seconds
+from savemark.stats import TargetResult
+
+
+def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
+    """A mark per trial, relative to its own setting."""
+    values = _values(analysis.rows(result.label, phase))
+    return _chart(values) if values else None
+
+
+def _values(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    rows = rows.with_columns(
+        relative=pl.col("elapsed_ns") / pl.col("elapsed_ns").median().over("setting")
+    )
+    return [
+        {
+            "place": row["position"] + 1,
+            "relative": row["relative"],
+            "tip": f"trial {row['position'] + 1}: {row['setting']}, repeat {row['repeat'] + 1}, "
+            f"{seconds(row['elapsed_ns'] / 1e9)} s, {row['relative']:.2f} of its median",
+        }
+        for row in rows.to_dicts()
+    ]
+
+
+def _chart(values: list[dict[str, Any]]) -> Any:
+    far = max(max(abs(row["relative"] - 1) for row in values) * 1.1, 0.05)
+    y = alt.Y(
+        "relative:Q",
+        title="time / median of its setting",
+        scale=alt.Scale(domain=[max(0, 1 - far), 1 + far], nice=False),
+    )
+    dots = (
+        alt.Chart(alt.InlineData(values=values))
+        .mark_point(filled=True, size=26, opacity=0.75, color=light("first"))
+        .encode(x=alt.X("place:Q", title="place in the run (1 = first)"), y=y, description="tip:N")
+    )
+    one = (
+        alt.Chart(alt.InlineData(values=[{"relative": 1}]))
+        .mark_rule(color=light("quiet"), strokeWidth=1, aria=False)
+        .encode(y=y)
+    )
+    return (one + dots).properties(width=WIDTH, height=180)
+
+
+FIGURE = Figure(
+    name="order",
+    section="coverage",
+    title="In the order of the run",
+    caption="Each mark is one trial, divided by the median of its own setting. Without drift the "
+    "marks scatter evenly around 1 from left to right; a slope or a step means that the machine "
+    "changed while it was measured.",
+    needs=("position", "setting", "phase", "elapsed_ns"),
+    draw=each_phase(chart),
+    order=60,
+)

@@ -1,0 +1,72 @@
+"""Where the wall time of a phase goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from savemark.report.analysis import Analysis
+from savemark.report.figure import Figure, each_phase
+from savemark.report.marks import shares
+from savemark.report.palette import light
+from savemark.report.words import seconds
+from savemark.stats import TargetResult
+
+# Known stages keep their colour in every run; others take what is left.
+COLOURS = {
+    "transfer": "first",
+    "flush": "second",
+    "commit": "fourth",
+    "manifest": "third",
+    "open": "third",
+}
+COLOURS |= {"fetch": "first", "freeze": "limit", "verify": "fourth"}
+SPARE = ("limit", "quiet", "fourth", "third")
+
+
+def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
+    """A bar per setting, fastest on top; the stages of all phases share one legend."""
+    rows = analysis.rows(result.label, phase)
+    columns = [
+        c for c in rows.columns if c.startswith("stage_") and int(analysis.frame[c].sum()) > 0
+    ]
+    names = [column.removeprefix("stage_").removesuffix("_ns") for column in columns]
+    paint = [light(COLOURS.get(name, SPARE[i % 4])) for i, name in enumerate(names)]
+    values = _values(rows, dict(zip(names, columns, strict=True)))
+    if not values:
+        return None
+    scale = alt.Scale(domain=names, range=paint)
+    return shares(values, "share of the wall time", ("stage", scale))
+
+
+def _values(rows: pl.DataFrame, columns: dict[str, str]) -> list[dict[str, Any]]:
+    # The mean, for the means of the stages add up to the mean of the whole; medians would not.
+    means = rows.group_by("setting").agg(
+        pl.col(list(columns.values())).mean(), pl.col("elapsed_ns").mean()
+    )
+    values = []
+    for row in means.sort("elapsed_ns").to_dicts():
+        whole = row["elapsed_ns"]
+        for place, (stage, column) in enumerate(columns.items()):
+            share = (row[column] or 0) / whole
+            tip = f"{row['setting']}: {stage} {seconds(share * whole / 1e9)} s, {share:.1%}"
+            values.append(
+                {"setting": row["setting"], "stage": stage, "share": share, "place": place}
+                | {"whole": f"{seconds(whole / 1e9)} s", "tip": tip}
+            )
+    return values
+
+
+FIGURE = Figure(
+    name="stages",
+    section="where",
+    title="Wall time by stage",
+    caption="A bar is one setting; its parts follow each other on the clock and add up to its time "
+    "(mean of the repeats, at the end of the bar), fastest on top. Work that overlaps (encoding "
+    "while writing) is one stage; the next figure takes it apart.",
+    needs=("setting", "phase", "elapsed_ns", "stage_transfer_ns"),
+    draw=each_phase(chart),
+    order=20,
+)

@@ -1,0 +1,105 @@
+"""Throughput while a phase ran, of the fastest setting of each codec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from savemark.records.timelines import timelines
+from savemark.report.analysis import Analysis
+from savemark.report.figure import Figure, each_phase
+from savemark.report.marks import WIDTH
+from savemark.report.palette import codec_order, codec_scale
+from savemark.stats import TargetResult
+
+MOST_POINTS = 150
+
+
+def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
+    """A line per repeat."""
+    values = _lines(analysis, result, phase)
+    return _chart(values) if values else None
+
+
+def _lines(analysis: Analysis, result: TargetResult, name: str) -> list[dict[str, Any]]:
+    table = timelines(analysis.run).filter(pl.col("phase") == name)
+    series = {key: group for (key,), group in table.group_by("index", maintain_order=True)}
+    fastest: dict[str, str] = {}
+    for cell in sorted(
+        result.cells, key=lambda c: c.phases[name].seconds.median if name in c.phases else 0
+    ):
+        if name in cell.phases and name not in cell.blocked:
+            fastest.setdefault(cell.codec, cell.setting)
+    middle = {c.setting: _middle(c.phases[name].trials) for c in result.cells if name in c.phases}
+    values = []
+    for row in analysis.rows(result.label, name).to_dicts():
+        line = series.get(row["index"])
+        if line is None or fastest.get(row["codec"]) != row["setting"]:
+            continue
+        step = max(1, -(-len(line) // MOST_POINTS))
+        row["middle"] = middle.get(row["setting"]) == row["repeat"]
+        values += _points(row, line, step)
+    return values
+
+
+def _middle(trials: tuple[tuple[int, float], ...]) -> int:
+    """The repeat whose time is the (lower) median."""
+    return sorted(trials, key=lambda trial: trial[1])[(len(trials) - 1) // 2][0]
+
+
+def _points(row: dict[str, Any], line: Any, step: int) -> list[dict[str, Any]]:
+    """Whole windows only: the last one is cut off by the end of the phase and would look slow."""
+    interval, counts = line["interval_ns"][0], line["bytes"].to_list()
+    whole = int(row["elapsed_ns"] // interval)
+    starts = range(0, max(min(whole, len(counts)) - step + 1, 0), step)
+    head = {"codec": row["codec"], "repeat": row["repeat"]}
+    head["strength"] = 0.95 if row["middle"] else 0.22
+    return [
+        head
+        | {
+            "s": (i + step / 2) * interval / 1e9,
+            "gbs": sum(counts[i : i + step]) / (step * interval),
+        }
+        for i in starts
+    ]
+
+
+def _chart(values: list[dict[str, Any]]) -> Any:
+    codecs = codec_order([row["codec"] for row in values])
+    colour, _ = codec_scale(codecs)
+    longest = max(row["s"] for row in values)
+    scale = (
+        alt.Scale(type="symlog", constant=max(longest / 40, 0.1)) if longest > 5 else alt.Scale()
+    )
+    chart = (
+        alt.Chart(alt.InlineData(values=values))
+        .mark_line(strokeWidth=1.4)
+        .encode(
+            x=alt.X(
+                "s:Q",
+                title="seconds since the start of the phase",
+                scale=scale,
+                axis=alt.Axis(tickCount=6, format="~g"),
+            ),
+            y=alt.Y("gbs:Q", title="throughput, GB/s", axis=alt.Axis(tickCount=5)),
+            color=alt.Color("codec:N", scale=colour, sort=codecs, legend=alt.Legend(columns=6)),
+            opacity=alt.Opacity("strength:Q", scale=None, legend=None),
+            detail="repeat:N",
+        )
+    )
+    return chart.properties(width=WIDTH, height=220)
+
+
+FIGURE = Figure(
+    name="timeline",
+    section="distributions",
+    title="Throughput over time",
+    caption="The fastest setting of each codec: the middle repeat strong, the others faint. A "
+    "level line is what a steady device looks like; a step down is a full cache, an exhausted "
+    "burst credit or another user. Phases shorter than two intervals have no line.",
+    needs=("phase", "elapsed_ns"),
+    draw=each_phase(chart),
+    order=45,
+)

@@ -1,0 +1,117 @@
+"""The page: one file, no network, made of the template, the tables and the figures."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from savemark.checks import Verdict
+from savemark.report import corrected, facts, legacy, settings
+from savemark.report.analysis import Analysis
+from savemark.report.figure import Figure
+from savemark.report.markdown import title, when
+from savemark.report.palette import codec_order, css_variables
+from savemark.report.table import Table
+from savemark.report.verdict import decision, messages
+
+TEMPLATE = Path(__file__).parent / "template"
+MARKS = {Verdict.BLOCK: "✕", Verdict.FLAG: "!", Verdict.NOTE: "i", Verdict.UNVERIFIED: "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A figure as inline SVG panels, or why there is none."""
+
+    figure: Figure
+    panels: list[tuple[str, str]]
+    why: str | None
+
+
+def page(analysis: Analysis, drawn: list[Drawn]) -> str:
+    """Return the HTML."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["figures"] = lambda section: [
+        d for d in drawn if d.figure.section == section
+    ]
+    environment.filters["svg"] = Markup  # our own drawing, its texts escaped by the renderer
+    return environment.get_template("report.html").render(_context(analysis))
+
+
+def _context(analysis: Analysis) -> dict[str, Any]:
+    run, (state, badge) = analysis.run, analysis.badge
+    shown, more = messages(analysis)
+    return {
+        "title": title(analysis),
+        "when": when(analysis),
+        "question": run.study.get("title") or "",
+        "state": state,
+        "badge": badge,
+        "decision": decision(analysis),
+        "messages": shown,
+        "more": more,
+        "tables": settings.tables(analysis),
+        "levels": _levels(analysis),
+        "blocked": any(cell.blocked for result in analysis.results for cell in result.cells),
+        "ceilings": [facts.ceilings_table(r) for r in analysis.results if r.ceilings],
+        "findings": analysis.findings,
+        "marks": MARKS,
+        "coverage": facts.coverage_table(analysis),
+        "failures": facts.failures_table(run),
+        "design": facts.design_table(run),
+        "studies": _studies(analysis),
+        "wrong": legacy.WRONG,
+        "machine": facts.machine_table(run),
+        "command": shlex.join(run.command),
+        "files": _files(analysis),
+        "light": Markup(css_variables(dark=False)),
+        "dark": Markup(css_variables(dark=True)),
+        "style": Markup((TEMPLATE / "report.css").read_text(encoding="utf-8")),
+        "script": Markup((TEMPLATE / "report.js").read_text(encoding="utf-8")),
+    }
+
+
+def _levels(analysis: Analysis) -> dict[str, list[str]]:
+    """The values that a filter offers, for the factors that vary."""
+    cells = [cell for result in analysis.results for cell in result.cells]
+    levels = {
+        "codec": codec_order([cell.codec for cell in cells]),
+        "streams": [str(n) for n in sorted({cell.streams for cell in cells})],
+    }
+    return {name: values for name, values in levels.items() if len(values) > 1}
+
+
+def _studies(analysis: Analysis) -> list[tuple[str, list[Table], str]]:
+    """Per target: its label, the corrected tables, the legacy text."""
+    found = []
+    for result in analysis.results:
+        if data := legacy.of_result(result):
+            twins = (corrected.streams_table(result), corrected.codec_table(result))
+            found.append((result.label, [t for t in twins if t], legacy.text(data)))
+    return found
+
+
+def _files(analysis: Analysis) -> list[tuple[str, str]]:
+    folder = analysis.run.folder
+    files = [
+        ("run.json", "resolved study, host, versions, plan"),
+        ("records.jsonl", "one line per trial"),
+        ("timeline.parquet", "bytes per interval"),
+        ("log.txt", "what happened"),
+        ("tables/settings.csv", "the table above in base units"),
+        ("tables/phases.csv", "one row per phase of each trial"),
+        ("tables/ceilings.csv", "ceilings"),
+        ("tables/checks.csv", "checks"),
+        ("report.md", "this report as Markdown"),
+    ]
+    return [(name, what) for name, what in files if name == "report.md" or (folder / name).exists()]

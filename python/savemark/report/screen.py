@@ -1,0 +1,120 @@
+"""The result on a terminal: ceilings, the fastest settings, the decision, the notes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from savemark.checks import Finding, Verdict
+from savemark.report.analysis import Analysis, analyse, ranked
+from savemark.report.facts import ceiling_list, headline
+from savemark.report.settings import place
+from savemark.report.verdict import decision, messages
+from savemark.report.words import binds, gbs, interval, kinds, percent
+from savemark.stats import Cell, TargetResult
+
+ROWS = 12
+WIDE = 96  # below this the intervals are left out
+UNITS = (
+    'GB/s of user bytes (10⁹); "of limit" = share of the ceiling that binds, measured in this run'
+)
+STYLES = {Verdict.BLOCK: "bold red", Verdict.FLAG: "yellow", Verdict.NOTE: "cyan"}
+
+
+def show(run_dir: Path, console: Console) -> None:
+    """Print everything but the path of the report."""
+    analysis = analyse(run_dir)
+    for result in analysis.results:
+        _target(console, analysis, result)
+    _print(console, UNITS, "dim")
+    console.print()
+    for sentence in decision(analysis):
+        _print(console, sentence, "bold")
+    state, words = analysis.badge
+    _labelled(console, "result", words, {"valid": "green", "noted": "green"}.get(state, "bold red"))
+    shown, more = messages(analysis)
+    for finding in shown:
+        _note(console, finding)
+    if more:
+        _print(console, f"… {more} more in the report", "dim")
+
+
+def _target(console: Console, analysis: Analysis, result: TargetResult) -> None:
+    main = [c for c in ceiling_list(result) if not c.name.startswith("codec/")]
+    name = f"{result.label}: " if len(analysis.results) > 1 else ""
+    tops = " · ".join(headline(c) for c in main) or "none measured"
+    _labelled(console, "ceilings", name + tops, "")
+    console.print()
+    cells, found = ranked(result)
+    if not cells:
+        return
+    wide = console.width >= WIDE
+    table = _columns(result, cells, wide)
+    for cell in cells[:ROWS]:
+        mark = place(cell, found)
+        words = {"best": "◀ best", "tied": "= tied"}.get(mark, "")
+        words = words or (f"{cell.failed} failed" if cell.failed else "")
+        row = [cell.setting]
+        for phase in result.phases:
+            row += _phase(cell, phase, wide)
+        row += [f"{cell.ratio:.2f}", f"{cell.cpu_s_per_gib:.2f}"] if cell.n else ["–", "–"]
+        table.add_row(*(Text(word) for word in row), words, style="bold" if mark == "best" else "")
+    console.print(table)
+    if len(cells) > ROWS:
+        _print(console, f"… all {len(cells)} in the report", "dim")
+
+
+def _columns(result: TargetResult, cells: list[Cell], wide: bool) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("\nsetting", no_wrap=True)
+    promise = {"save": "(durable)", "restore": "(verified)"}
+    spreads = [p.seconds for cell in cells for p in cell.phases.values()]
+    kind = kinds(spreads).replace("range, n = ", "range n=") if spreads else "range"
+    for name in result.phases:
+        if wide:
+            table.add_column(f"{name}\nmedian", justify="right", no_wrap=True, min_width=8)
+            # Text, or rich would read the brackets as markup.
+            table.add_column(Text(f"{promise.get(name, '')}\n[{kind}]"), no_wrap=True)
+        else:
+            table.add_column(f"{name}\nGB/s", justify="right", no_wrap=True)
+        table.add_column("\nof limit", justify="right", no_wrap=True)
+    table.add_column("stored\nratio", justify="right", no_wrap=True)
+    table.add_column("CPU\ns/GiB", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    return table
+
+
+def _phase(cell: Cell, name: str, wide: bool) -> list[str]:
+    phase = cell.phases.get(name)
+    empty = ["", ""] if wide else [""]
+    if phase is None:
+        return ["–", *empty]
+    if name in cell.blocked:
+        return [cell.blocked[name], *empty]
+    limit = f"{percent(phase.of_limit)} {binds(phase.limit)}".strip()
+    brackets = [interval(phase.slowest, phase.fastest)] if wide else []
+    return [gbs(phase.user_rate), *brackets, limit]
+
+
+def _note(console: Console, finding: Finding) -> None:
+    word = {Verdict.BLOCK: "block", Verdict.FLAG: "flag", Verdict.NOTE: "note"}[finding.verdict]
+    _labelled(console, f"{word} {finding.id}", finding.message, STYLES[finding.verdict])
+
+
+def _labelled(console: Console, label: str, text: str, style: str) -> None:
+    """A label, and its text with a hanging indent."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=12, no_wrap=True)
+    grid.add_column(overflow="fold")
+    plain = label == "ceilings"
+    grid.add_row(
+        Text(label, "" if plain else style), Text(text, style if label == "result" else "")
+    )
+    console.print(grid)
+
+
+def _print(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(text, style))

@@ -1,0 +1,142 @@
+"""The main table: a line per setting, fastest first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from savemark.report.analysis import Analysis, ranked
+from savemark.report.table import Datum, Line, Table
+from savemark.report.words import binds, gbs, interval, kinds, percent, seconds
+from savemark.stats import Cell, PhaseStat, Ranking, TargetResult
+
+
+def tables(analysis: Analysis) -> list[Table]:
+    """One per target."""
+    return [_table(result, len(analysis.results) > 1) for result in analysis.results]
+
+
+def place(cell: Cell, found: Ranking | None) -> str:
+    """`best`, `tied`, or nothing."""
+    if found is None or cell.setting not in found.settings:
+        return ""
+    return "best" if cell.setting == found.best.setting else "tied"
+
+
+def _table(result: TargetResult, several: bool) -> Table:
+    lines, found = ranked(result)
+    names = result.phases
+    spreads = [p.seconds for c in lines for p in c.phases.values()]
+    kind = kinds(spreads) if spreads else "range"
+    columns, groups = ["setting", "", "n", "total s"], [("", 4)]
+    for name in names:
+        columns += ["seconds", "GB/s", f"[{kind.split(',')[0]}]", "stored GB/s", "of limit"]
+        groups.append((name, 5))
+    columns += ["ratio", "CPU s/GiB"]
+    groups.append(("", 2))
+    title = f"Every setting on {result.label}" if several else "Every setting"
+    note = (
+        "GB/s = 10⁹ user bytes per second, from the median time. “Of limit” is the share of "
+        "the lower of disk ceiling × ratio and codec speed × cores, both measured in this run, and "
+        f"says which of them binds. In brackets: {kind}. CPU is user + system time of the process, "
+        "all phases, per GiB of state."
+    )
+    body = [_line(cell, names, found) for cell in lines]
+    return Table(f"settings_{result.label}", title, columns, body, note, groups)
+
+
+def _line(cell: Cell, names: list[str], found: Ranking | None) -> Line:
+    mark = place(cell, found)
+    words = {"best": "◀ best", "tied": "tied"}.get(mark, "")
+    if cell.failed:
+        words = f"{words} {cell.failed} failed".strip()
+    data = [Datum(cell.setting, css="name"), Datum(words, css="mark"), Datum(str(cell.n), cell.n)]
+    for name in names:
+        data += _phase(cell, name)
+    total = "–" if not cell.total or cell.blocked else seconds(cell.total.median)
+    data.insert(3, Datum(total, cell.total.median if total != "–" and cell.total else 1e99))
+    cpu = f"{cell.cpu_s_per_gib:.2f}" if cell.n else "–"
+    data += [
+        Datum(f"{cell.ratio:.2f}" if cell.n else "–", cell.ratio),
+        Datum(cpu, cell.cpu_s_per_gib),
+    ]
+    attributes = {"codec": cell.codec, "streams": str(cell.streams)}
+    return Line(data, attributes, mark)
+
+
+def _phase(cell: Cell, name: str) -> list[Datum]:
+    phase = cell.phases.get(name)
+    if phase is None:
+        return [Datum("–", -1.0) for _ in range(5)]
+    css = "blocked" if name in cell.blocked else ""
+    why = f"blocked by {cell.blocked[name]}" if css else ""
+    share = phase.of_limit
+    limit = f"{percent(share)} {binds(phase.limit)}".strip()
+    low, full = phase.slowest, min(share, 1.0) if share and not css else None
+    data = [
+        Datum(seconds(phase.seconds.median), phase.seconds.median, _trials(phase), css),
+        Datum(gbs(phase.user_rate), phase.user_rate, _trials(phase), css),
+        Datum(interval(low, phase.fastest), low, phase.seconds.kind, f"{css} quiet"),
+        Datum(gbs(phase.stored_rate), phase.stored_rate, "", css),
+        Datum(limit, share or -1.0, _limit(phase), css, full),
+    ]
+    return [Datum(why, data[0].sort, css="why"), *data[1:]] if css else data
+
+
+def _trials(phase: PhaseStat) -> str:
+    parts = [
+        f"repeat {repeat + 1}: {seconds(s)} s, {gbs(phase.user_bytes / s)} GB/s"
+        for repeat, s in phase.trials
+    ]
+    return "\n".join(parts)
+
+
+def _limit(phase: PhaseStat) -> str:
+    if phase.limit is None:
+        return "no ceiling was measured"
+    return f"bound by {phase.limit.name}: {gbs(phase.limit.rate)} GB/s of user bytes"
+
+
+def rows(analysis: Analysis) -> list[dict[str, Any]]:
+    """The same in base units, for CSV and JSON."""
+    found = []
+    names = list(dict.fromkeys(name for result in analysis.results for name in result.phases))
+    for result in analysis.results:
+        cells, ranking = ranked(result)
+        for cell in cells:
+            row: dict[str, Any] = {
+                "target": result.label,
+                "setting": cell.setting,
+                "codec": cell.codec,
+                "streams": cell.streams,
+                "n": cell.n,
+                "failed": cell.failed,
+                "place": place(cell, ranking),
+                "total_s_median": cell.total.median if cell.total else None,
+                "ratio": cell.ratio if cell.n else None,
+                "cpu_s_per_gib": cell.cpu_s_per_gib if cell.n else None,
+            }
+            for name in names:
+                row |= _base(name, cell)
+            found.append(row)
+    return found
+
+
+def _base(name: str, cell: Cell) -> dict[str, Any]:
+    phase = cell.phases.get(name)
+    spread, limit = (phase.seconds, phase.limit) if phase else (None, None)
+    values = {
+        "s_median": spread and spread.median,
+        "s_low": spread and spread.low,
+        "s_high": spread and spread.high,
+        "interval": spread and spread.kind,
+        "user_bytes": phase and phase.user_bytes,
+        "stored_bytes": phase and phase.stored_bytes,
+        "user_bytes_per_s": phase and phase.user_rate,
+        "stored_bytes_per_s": phase and phase.stored_rate,
+        "cpu_s_per_gib": phase and phase.cpu_s_per_gib,
+        "limit_bytes_per_s": limit and limit.rate,
+        "limit": limit and limit.name,
+        "of_limit": phase and phase.of_limit,
+        "blocked_by": cell.blocked.get(name),
+    }
+    return {f"{name}_{key}": value for key, value in values.items()}

@@ -1,0 +1,54 @@
+"use strict";
+(() => {
+  // Sorting: a click on a head sorts by data-sort, numbers first descending, words ascending.
+  const value = (row, i) => row.cells[i].dataset.sort ?? row.cells[i].textContent.trim();
+  for (const button of document.querySelectorAll(".sortable th button")) {
+    button.addEventListener("click", () => {
+      const head = button.closest("th"), i = head.cellIndex;
+      const body = head.closest("table").tBodies[0], rows = [...body.rows];
+      const number = rows.every((row) => row.cells[i].dataset.sort !== undefined);
+      const before = head.getAttribute("aria-sort");
+      const up = before ? before === "descending" : !number;
+      for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const sign = up ? 1 : -1;
+      rows.sort((a, b) => sign * (number ? value(a, i) - value(b, i)
+        : value(a, i).localeCompare(value(b, i), "en", { numeric: true })));
+      body.append(...rows);
+    });
+  }
+  // Filters, and the override that shows blocked numbers.
+  const filters = [...document.querySelectorAll("[data-filter]")];
+  const apply = () => {
+    for (const row of document.querySelectorAll(".sortable tbody tr"))
+      row.hidden = filters.some((f) => f.value && row.dataset[f.dataset.filter] !== f.value);
+  };
+  for (const filter of filters) filter.addEventListener("change", apply);
+  const override = document.getElementById("override");
+  override?.addEventListener("change", () => document.body.classList.toggle("override", override.checked));
+  for (const form of document.querySelectorAll(".tools")) form.hidden = false;
+  // One tooltip for marks (their accessible name) and table cells.
+  const tip = document.getElementById("tip");
+  const words = (target) => {
+    const mark = target.closest?.("[data-tip],[role=graphics-symbol][aria-label]");
+    return mark && [mark, mark.dataset.tip ?? mark.getAttribute("aria-label")];
+  };
+  const show = (event) => {
+    const found = words(event.target);
+    tip.hidden = !found;
+    if (!found) return;
+    tip.textContent = found[1];
+    const box = found[0].getBoundingClientRect();
+    const left = Math.min(Math.max(8, box.left + box.width / 2 - tip.offsetWidth / 2),
+      innerWidth - tip.offsetWidth - 8);
+    tip.style.left = `${left}px`;
+    tip.style.top = box.top > tip.offsetHeight + 12 ? `${box.top - tip.offsetHeight - 8}px` : `${box.bottom + 8}px`;
+  };
+  for (const name of ["pointerover", "focusin", "click"]) document.addEventListener(name, show);
+  for (const name of ["scroll", "focusout"]) document.addEventListener(name, () => { tip.hidden = true; }, true);
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
+  // A link from the verdict opens the check it points to.
+  const open = () => { const part = document.querySelector(location.hash || null); if (part?.tagName === "DETAILS") part.open = true; };
+  addEventListener("hashchange", open);
+  if (location.hash) open();
+})();

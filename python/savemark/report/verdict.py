@@ -1,0 +1,102 @@
+"""The decision in one sentence, and at most five messages."""
+
+from __future__ import annotations
+
+from savemark.checks import Finding
+from savemark.checks.repeats import leader
+from savemark.report.analysis import Analysis
+from savemark.report.words import both, gbs, percent, where
+from savemark.stats import TOTAL, Cell, Ranking, TargetResult
+
+MESSAGES = 5
+# A codec that saves less than this share of the bytes is not worth a sentence.
+WORTH = 1.03
+
+
+def decision(analysis: Analysis) -> list[str]:
+    """One sentence per target, and where it can be shown, when a codec would pay."""
+    sentences = []
+    several = len(analysis.results) > 1
+    for result in analysis.results:
+        sentence = _decide(result, f"On {result.label}" if several else "Here")
+        sentences.append(" ".join(part for part in (sentence, _codecs(result)) if part))
+    return sentences or ["This run holds no trial, so there is nothing to decide."]
+
+
+def messages(analysis: Analysis) -> tuple[list[Finding], int]:
+    """The five worst findings, and how many more there are."""
+    fired = analysis.fired
+    return fired[:MESSAGES], max(0, len(fired) - MESSAGES)
+
+
+def _decide(result: TargetResult, here: str) -> str:
+    found = leader(result)
+    if found is None:
+        blocked = sorted({check for cell in result.cells for check in cell.blocked.values()})
+        why = (
+            f"{both(blocked)} forbid{'s' * (len(blocked) == 1)} it"
+            if blocked
+            else "no trial finished"
+        )
+        return f"{here} no setting can be recommended: {why}."
+    only = "" if found.measure == TOTAL else f" for {found.measure} alone (the rest is not valid)"
+    return f"{here} use {_how(found.best)}{only}{_ties(found)}: {_speeds(found, result)}."
+
+
+def _how(cell: Cell) -> str:
+    if cell.setting != f"{cell.codec} × {cell.streams}":
+        return cell.setting
+    streams = f"{cell.streams} streams" if cell.streams else "one sequential stream (streams 0)"
+    return f"{cell.codec} with {streams}"
+
+
+def _ties(found: Ranking) -> str:
+    if found.compared == 1:
+        return " (the only setting measured)"
+    repeats = f"{found.best.n} repeat{'s' * (found.best.n > 1)}"
+    if found.tied:
+        names = both([cell.setting for cell in found.tied])
+        return f" (the least CPU; in speed {repeats} cannot tell it from {names})"
+    if found.tested:
+        return f" (the fastest of {found.compared}, Holm-corrected p < 0.05)"
+    return (
+        f" (faster in all {repeats} than any other setting; {found.needed} repeats could prove it)"
+    )
+
+
+def _speeds(found: Ranking, result: TargetResult) -> str:
+    verbs = {"save": "saves", "restore": "restores", "write": "writes", "read": "reads"}
+    parts = []
+    for name in result.phases:
+        phase = found.best.phases.get(name)
+        if phase is None or name in found.best.blocked:
+            continue
+        text = f"it {verbs.get(name, name)} {gbs(phase.user_rate)} GB/s"
+        if phase.limit:
+            text += f", {percent(phase.of_limit)} of {where(phase.limit)}"
+        parts.append(text)
+    return " and ".join(parts).replace(" and it ", " and ")
+
+
+def _codecs(result: TargetResult) -> str:
+    """When a codec pays: a slower disk than what the fastest codec-bound save reaches by itself."""
+    plain = [c for c in result.cells if c.codec == "none" and "save" in c.phases and not c.blocked]
+    coded = [
+        (cell.phases["save"].user_rate, cell)
+        for cell in result.cells
+        if cell.codec not in ("none", "tar")
+        and cell.ratio > WORTH
+        and "save" in cell.phases
+        and not cell.blocked
+    ]
+    if not plain or not coded:
+        return ""
+    disk = max(cell.phases["save"].user_rate for cell in plain)
+    rate, cell = max(coded, key=lambda pair: pair[0])
+    if rate > disk:
+        speeds = f"{gbs(rate)} GB/s against {gbs(disk)} without a codec"
+        return f"For saving alone, {cell.setting} pays: {speeds}."
+    return (
+        f"For saving alone, a codec pays on this machine only where storage is slower than about "
+        f"{gbs(rate)} GB/s ({cell.setting}, ratio {cell.ratio:.2f})."
+    )

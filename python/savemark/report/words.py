@@ -1,0 +1,76 @@
+"""Numbers and lists as a reader sees them; one place decides the digits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from savemark.stats import Limit, Spread
+
+
+def gbs(rate: float) -> str:
+    """Bytes per second as decimal GB/s with three significant digits or so."""
+    value = rate / 1e9
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def seconds(value: float) -> str:
+    """Seconds with the digits that a clock reading deserves."""
+    return f"{value:.1f}" if value >= 100 else f"{value:.2f}" if value >= 10 else f"{value:.3f}"
+
+
+def percent(share: float | None) -> str:
+    """`97 %`, or a dash where nothing was measured to compare with."""
+    return "–" if share is None else f"{share * 100:.0f} %"
+
+
+def binary(count: float) -> str:
+    """Bytes as `1.5 GiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def span(nanoseconds: float) -> str:
+    """A latency in the unit that keeps it readable."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.0f} ns"
+
+
+def binds(limit: Limit | None) -> str:
+    """The short name of what binds, for a narrow column: `disk`, `codec`, `memory`."""
+    return limit.name.removeprefix("checked ").split()[0] if limit else ""
+
+
+def where(limit: Limit | None) -> str:
+    """What binds, as the end of a sentence: `97 % of …`."""
+    if limit is None:
+        return "a limit that was not measured"
+    disks = dict.fromkeys(("disk write", "disk read", "checked disk read"), "the disk")
+    short = {**disks, "memory copy": "memory"}
+    if limit.name.startswith("codec "):  # codec zstd × 2 cores
+        codec, cores = limit.name.removeprefix("codec ").split(" × ")
+        return f"what {codec} can do on {cores}"
+    return short.get(limit.name, limit.name)
+
+
+def both(names: Sequence[str], most: int = 6) -> str:
+    """`a, b and c`, or `a, b and 4 more`."""
+    shown = list(names[:most])
+    if len(names) > most:
+        shown = [*names[: most - 1], f"{len(names) - most + 1} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def interval(low: float, high: float) -> str:
+    """Two rates as `[1.93 2.04]`."""
+    return f"[{gbs(low)} {gbs(high)}]"
+
+
+def kinds(spreads: Sequence[Spread]) -> str:
+    """What the brackets of a column mean, one word if all its rows agree."""
+    found = list(dict.fromkeys(each.kind for each in spreads))
+    return found[0] if len(found) == 1 else "95 % or range"

@@ -1,0 +1,72 @@
+"""Everything that a run folder gets when it is reported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from savemark.records import write_timelines
+from savemark.report import legacy, render, settings
+from savemark.report.analysis import Analysis, analyse
+from savemark.report.facts import ceiling_list
+from savemark.report.figures import all_figures
+from savemark.report.markdown import markdown
+from savemark.report.page import Drawn, page
+from savemark.report.table import write_csv
+
+
+def write(run_dir: Path) -> Path:
+    """Write the page last, so that its links to tables and figures are never ahead of them."""
+    analysis = analyse(run_dir)
+    write_timelines(run_dir)
+    drawn = _figures(analysis, run_dir / "figures")
+    _tables(analysis, run_dir / "tables")
+    (run_dir / "report.md").write_text(markdown(analysis, drawn), encoding="utf-8")
+    path = run_dir / "report.html"
+    part = run_dir / "report.html.part"
+    part.write_text(page(analysis, drawn), encoding="utf-8")
+    part.replace(path)
+    return path
+
+
+def _figures(analysis: Analysis, folder: Path) -> list[Drawn]:
+    folder.mkdir(exist_ok=True)
+    found = []
+    for figure in all_figures():
+        why = figure.absent(analysis)
+        panels = [] if why else figure.draw(analysis)
+        if not panels:
+            found.append(Drawn(figure, [], why or "no finished trial has what it shows"))
+            continue
+        drawing = render.svg(panels)
+        (folder / f"{figure.name}.svg").write_text(drawing, encoding="utf-8")
+        (folder / f"{figure.name}.png").write_bytes(render.png(drawing))
+        inline = [(p.title, render.inline(p, f"{figure.name}{i}")) for i, p in enumerate(panels)]
+        found.append(Drawn(figure, inline, None))
+    return found
+
+
+def _tables(analysis: Analysis, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    analysis.frame.write_csv(folder / "phases.csv")
+    write_csv(folder / "settings.csv", settings.rows(analysis))
+    write_csv(folder / "ceilings.csv", [
+        {"target": result.label, "name": c.name, "phase": c.phase, "n": c.seconds.n}
+        | {"s_median": c.seconds.median, "bytes_per_s": c.rate, "operations_per_s": c.iops}
+        | {"sync_ns": c.sync_ns, "ratio": c.ratio}
+        for result in analysis.results
+        for c in ceiling_list(result)
+    ])  # fmt: skip
+    write_csv(folder / "checks.csv", [
+        {"id": f.id, "title": f.title, "verdict": f.verdict.value, "evidence": f.evidence}
+        | {"cause": f.cause, "fix": f.fix}
+        for f in analysis.findings
+    ])  # fmt: skip
+    for result in analysis.results:
+        if data := legacy.of_result(result):
+            name = f"legacy_{_safe(result.label)}.txt"
+            (folder / name).write_text(legacy.text(data), encoding="utf-8")
+
+
+def _safe(label: str) -> str:
+    """A label as part of a file name."""
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in label).strip(".") or "target"
