@@ -1,0 +1,1 @@
+"""Saves and restores what users have: directories of files, and states in memory."""

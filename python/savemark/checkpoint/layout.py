@@ -1,0 +1,47 @@
+"""Where each tensor lies in a saved state, so that as many bytes as possible go without a copy.
+
+Direct I/O takes memory that starts on a page. A tensor that is long enough is laid at the same
+place of a page as it has in memory: then every chunk that lies inside it starts on a page of the
+caller's own memory, and only its first and last chunk are copied. Short ones are packed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from savemark.checkpoint import arrays
+
+PAGE = 4096
+# Shorter than a chunk, no chunk lies inside: then a page is wasted for nothing.
+ALONE = 1 << 20
+# Where packed arrays start: what every allocator gives.
+PACKED = 64
+
+
+@dataclass
+class Layout:
+    """Buffers and where they start; arrays that share their memory are laid once."""
+
+    lent: list[tuple[int, Any]] = field(default_factory=list)
+    bytes: int = 0
+    _known: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def add(self, flat: Any) -> int:
+        """Lay a flat buffer of bytes; return where it starts."""
+        length = flat.nbytes
+        if length == 0:
+            return 0
+        address = arrays.address(flat) if hasattr(flat, "__array_interface__") else 0
+        key = (address, length)
+        if address and key in self._known:
+            return self._known[key]
+        if address and length >= ALONE:
+            start = self.bytes + (address - self.bytes) % PAGE
+        else:
+            start = -(-self.bytes // PACKED) * PACKED
+        # The list keeps the buffer alive: an address stays its own until the save has ended.
+        self.lent.append((start, flat))
+        self.bytes = start + length
+        self._known[key] = start
+        return start

@@ -1,0 +1,56 @@
+"""One save or restore from end to end; the commands and the Python API are thin lines over it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from savemark.checkpoint import place
+from savemark.errors import usage
+
+Json = dict[str, Any]
+Progress = Callable[[Json], object]
+# Takes the engine's trial, saves, and returns the engine's report.
+Writer = Callable[[str], str]
+
+
+def save(url: str, write: Writer, options: Mapping[str, object], keep: int | None = None) -> Json:
+    """Save as the checkpoint `url`, or with `keep` as a new one in the place `url`.
+
+    Returns the report: sizes in bytes, times in nanoseconds.
+    """
+    import savemark._engine as engine
+
+    if keep is not None and keep < 1:
+        raise usage(f"keep: {keep} is less than 1", "keep at least the newest one")
+    path = place.directory(url)
+    engine.resolve(place.trial(path, options))  # a wrong option is told before a directory is made
+    if keep is None:
+        place.check_single(path)
+        with place.new(path):
+            return report(path, json.loads(write(place.trial(path, options))))
+    place.check_many(path)
+    with place.another(path) as folder:
+        made = report(folder, json.loads(write(place.trial(folder, options))))
+        # The new one is complete: whatever happens now, it stays.
+        made["removed"] = place.retain(path, keep)
+    return made
+
+
+def report(path: Path, found: Json) -> Json:
+    """Return the report of a save, a restore or a verification as users get it."""
+    checkpoint, phase = found["checkpoint"], found["phase"]
+    keys = ("id", "codec", "library", "streams", "user_bytes", "stored_bytes")
+    return {
+        "checkpoint": str(path),
+        **{key: checkpoint[key] for key in keys},
+        "elapsed_ns": phase["elapsed_ns"],
+        "cpu_ns": phase["cpu_user_ns"] + phase["cpu_system_ns"],
+        "buffer_bytes": found["buffer_bytes"],
+        "durable": phase["durable"],
+        "verified": phase["verified"],
+        "path": found["path"],
+        "removed": [],
+    }
