@@ -1,0 +1,103 @@
+"""The compiled engine: JSON text in, JSON text out."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+class EngineError(Exception):
+    """What happened and what to do; `kind` decides the exit code."""
+
+    kind: Literal["failed", "usage", "corrupt", "refused", "interrupted"]
+    message: str
+    hint: str | None
+
+class Engine:
+    """Runs trials; keeps its buffers and the state from one trial to the next."""
+
+    def __init__(self) -> None: ...
+    def run(
+        self, trial_json: str, progress: Callable[[dict[str, Any]], object] | None = None
+    ) -> str:
+        """Run one trial and return its record; `progress` is called about ten times a second."""
+
+class Bucket:
+    """The objects directly below a URL; endpoint and credentials come from the environment."""
+
+    def __init__(self, url: str) -> None: ...
+    def put(self, name: str, text: str) -> None:
+        """Replace the object by `text`."""
+    def get(self, name: str) -> str | None:
+        """Return the text of the object, or None."""
+    def list(self) -> tuple[list[str], list[str]]:
+        """Return the names of folders and of objects directly below the URL."""
+    def clear(self, last: str) -> int:
+        """Remove all objects below the URL, `last` at the end, and unfinished uploads."""
+
+def version() -> str:
+    """Return the engine's version."""
+
+def schema() -> str:
+    """Return the JSON Schemas of `common`, `workloads` and `storages`; `codecs`; `payloads`."""
+
+def resolve(trial_json: str) -> str:
+    """Return the trial with every default; refuse an unknown key with its path."""
+
+def parse_size(text: str) -> int:
+    """Return bytes: `4k` = `4KiB` = 4096; refuse `4kB`."""
+
+def parse_span(text: str) -> float:
+    """Return seconds: `2m`, `200ms`, `5`."""
+
+def format_size(size_bytes: int) -> str:
+    """Return the shortest exact form: 4096 is `4KiB`."""
+
+def host(target: str | None) -> str:
+    """Return the facts about this machine, and about the storage below `target`."""
+
+def features() -> str:
+    """Return a list of {name, available, reason}."""
+
+def save_tree(
+    trial_json: str, source: str, progress: Callable[[dict[str, Any]], object] | None = None
+) -> str:
+    """Save a file or a directory of files; return the report."""
+
+def restore_tree(
+    trial_json: str, destination: str, progress: Callable[[dict[str, Any]], object] | None = None
+) -> str:
+    """Restore files below a new or empty directory, all or nothing; return the report."""
+
+def verify(trial_json: str, progress: Callable[[dict[str, Any]], object] | None = None) -> str:
+    """Read and check every byte; return the report."""
+
+def contents(trial_json: str) -> str:
+    """Return {checkpoint, orphans, foreign} of a place, without reading data."""
+
+def clean(trial_json: str, dry_run: bool) -> str:
+    """Remove what interrupted saves left; return a list of {name, bytes}."""
+
+def sweep(destination: str, dry_run: bool) -> list[Path]:
+    """Remove what killed restores into `destination` left beside it; return the paths."""
+
+def remove(trial_json: str) -> None:
+    """Remove the checkpoint of a place, and what interrupted saves left."""
+
+def save_state(
+    trial_json: str,
+    index: bytes,
+    lent: list[tuple[int, Any]],
+    data_bytes: int,
+    progress: Callable[[dict[str, Any]], object] | None = None,
+) -> str:
+    """Save an index and contiguous buffers of bytes at their offsets; return the report."""
+
+def read_index(trial_json: str) -> tuple[bytes, str, int] | None:
+    """Return (index, id of the save, bytes of its data), or None where files were saved."""
+
+def restore_state(
+    trial_json: str,
+    id: str,  # noqa: A002
+    lent: list[tuple[int, Any]],
+    progress: Callable[[dict[str, Any]], object] | None = None,
+) -> str:
+    """Restore the data of the save `id` into writable buffers at their offsets."""

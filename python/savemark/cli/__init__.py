@@ -1,0 +1,124 @@
+"""The command line. One file per command, found by name and imported when it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from savemark.errors import SavemarkError, from_exception
+
+# One file of this package each; listed in the order in which a user meets them.
+COMMANDS = [
+    "run",
+    "report",
+    "save",
+    "restore",
+    "verify",
+    "list",
+    "clean",
+    "studies",
+    "schema",
+    "doctor",
+]
+
+
+class Commands(click.Group):
+    """Imports a command's file when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all names, in the order of the list."""
+        del ctx
+        return COMMANDS
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command; None for an unknown name."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"savemark.cli.{cmd_name}").command
+        return command
+
+
+def _show_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        from savemark.cli._features import version_text
+
+        click.echo(version_text())
+        ctx.exit()
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Print the version and what the engine can do here.",
+)
+def cli() -> None:
+    """Measure how fast storage saves and restores checkpoints, and how close that is to its limits.
+
+    Start with: savemark run /path/to/an/empty/directory
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; the one place where errors become messages and exit codes."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output left (`savemark studies | head -1`); that is no failure of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        result = cli.main(arguments, prog_name="savemark", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 2
+    except click.ClickException as error:
+        return _report(_from_click(error), arguments)
+    except BrokenPipeError:
+        raise
+    except (Exception, KeyboardInterrupt, click.Abort) as error:
+        if os.environ.get("SAVEMARK_DEBUG") == "1":
+            raise
+        cause = KeyboardInterrupt() if isinstance(error, click.Abort) else error
+        return _report(from_exception(cause) or _bug(error), arguments)
+
+
+def _from_click(error: click.ClickException) -> SavemarkError:
+    hint = None
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        hint = f"{error.ctx.command_path} --help lists what is known"
+    return SavemarkError("usage", error.format_message().rstrip("."), hint)
+
+
+def _bug(error: BaseException) -> SavemarkError:
+    return SavemarkError(
+        "failed",
+        f"a bug in savemark: {type(error).__name__}: {error}",
+        "please report it with the output of the same command under SAVEMARK_DEBUG=1",
+    )
+
+
+def _report(error: SavemarkError, arguments: list[str]) -> int:
+    """Print an error where its reader looks for it; return its exit code."""
+    if "--json" in arguments:
+        click.echo(json.dumps({"error": error.as_json()}))
+    else:
+        click.secho(f"error: {error.message}", err=True)
+        if error.hint:
+            click.secho(f"hint: {error.hint}", err=True)
+    return error.exit_code

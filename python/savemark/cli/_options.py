@@ -1,0 +1,92 @@
+"""The options of `savemark run` that come from the engine's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from savemark.study.keys import Key
+
+# Said by the arguments (target), by the study (workload), or with another sense (seed: the order).
+NOT_FLAGS = ("target", "workload", "seed")
+ALIASES = {"storage": "--io", "transfer_size": "--bs"}
+TRIAL_SECTION = "Options of the trial (a comma list makes a factor; a study may set other defaults)"
+METAVARS = {"size": "SIZE", "span": "TIME", "integer": "N", "number": "N", "string": "TEXT"}
+
+
+class TrialOption(click.Option):
+    """One option of a trial; a comma list makes it a factor of the study."""
+
+
+class TrialCommand(click.Command):
+    """Asks the engine for the options when the command runs, not when it is listed."""
+
+    _generated = False
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the command's own parameters and the trial's."""
+        if not self._generated:
+            self._generated = True
+            self.params += trial_options()
+        return super().get_params(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the trial's options as a section of their own."""
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        for title, wanted in (("Options", False), (TRIAL_SECTION, True)):
+            chosen = [o for o in options if isinstance(o, TrialOption) is wanted]
+            rows = [o.get_help_record(ctx) for o in chosen]
+            with formatter.section(title):
+                formatter.write_dl([row for row in rows if row is not None])
+
+
+def trial_options() -> list[click.Parameter]:
+    """Build an option for every key of every workload and storage."""
+    from savemark.study.keys import Keys
+
+    keys = Keys.load().by_name.values()
+    return [option(key) for key in keys if key.name not in NOT_FLAGS]
+
+
+def option(key: Key) -> TrialOption:
+    """Build the option of one key."""
+    help_text = key.description.rstrip(".")
+    if key.default is not None:
+        help_text += f"  [default: {_spell(key)}]"
+    names = [key.flag, *([ALIASES[key.name]] if key.name in ALIASES else [])]
+    metavar: str | None = METAVARS.get(key.kind)
+    if key.choices:
+        metavar = "[" + "|".join(key.choices) + "]"
+    if key.kind == "boolean":
+        names, metavar = [f"{key.flag}/--no-{key.flag[2:]}"], None
+    return TrialOption(
+        [key.name, *names],
+        default=None,
+        metavar=metavar,
+        help=help_text,
+        envvar=f"SAVEMARK_{key.name.upper()}",
+        **({"type": bool} if key.kind == "boolean" else {"type": str}),
+    )
+
+
+def _spell(key: Key) -> str:
+    """Write a default as a user would: sizes with their unit, switches as words."""
+    if key.kind == "size" and isinstance(key.default, int):
+        import savemark._engine as engine
+
+        return engine.format_size(key.default)
+    if isinstance(key.default, bool):
+        return "on" if key.default else "off"
+    return str(key.default)
+
+
+def as_typed(values: Mapping[str, object]) -> dict[str, str]:
+    """Return the options that were given, as text: switches become `true` and `false`."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in values.items()
+        if value is not None
+    }

@@ -1,0 +1,135 @@
+"""Figures and facts as a user reads them on the terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import savemark._engine as engine
+from savemark.run.forecast import Forecast
+from savemark.run.target import Target
+from savemark.study.model import setting_name
+
+DECIMAL = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+BINARY = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
+    step, unit = next(((s, u) for s, u in units if value >= s), (1, "B"))
+    shown = value / step
+    return f"{shown:.0f} {unit}" if shown >= 10 or step == 1 else f"{shown:.1f} {unit}"
+
+
+def bytes_text(size_bytes: float) -> str:
+    """Return `61 GiB`."""
+    return _scaled(size_bytes, BINARY)
+
+
+def rate_text(bytes_per_s: float) -> str:
+    """Return `1.91 GB/s`."""
+    step, unit = next(((s, u) for s, u in DECIMAL if bytes_per_s >= s), (1, "B"))
+    shown = bytes_per_s / step
+    return f"{shown:.{2 if shown < 10 else 1 if shown < 100 else 0}f} {unit}/s"
+
+
+def about(seconds: float) -> str:
+    """Return `about 2 min`."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"about {round(seconds / 60)} min"
+    return f"about {seconds / 3600:.1f} h"
+
+
+def header(found: Forecast) -> str:
+    """Return the first line of a run: what, where, how much, how long, and what it writes."""
+    study = found.study
+    settings = _count(len(study.cells()) * len(found.targets), "setting")
+    shape = f"{settings} × {_count(study.repeats, 'repeat')}"
+    if study.repeats < found.asked_repeats:
+        shape += f" (not {found.asked_repeats}: that is what the budget holds)"
+    elif study.order == "shuffled":
+        shape += ", shuffled"
+    time = about(found.seconds)
+    if found.over_budget:
+        time += f" (more than the budget of {about(study.budget_s)[6:]})"
+    size = [f"{bytes_text(found.size_bytes)} each"] if found.size_bytes else []
+    places = ", ".join(_place(target) for target in found.targets)
+    writes = f"writes {bytes_text(found.written_bytes)}, leaves nothing"
+    return " · ".join([study.name, places, shape, *size, time, writes])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _place(target: Target) -> str:
+    """Return `/mnt/scratch (ext4 on nvme0n1, 1.2 TB free)`."""
+    if target.url:
+        shown = target.url if target.label == target.url else f"{target.label}={target.url}"
+        return f"{shown} (storage object: a bucket)"
+    facts = json.loads(engine.host(target.directory)).get("target") or {}
+    disk = (facts.get("disk") or {}).get("name")
+    filesystem = facts.get("filesystem") or ""
+    if filesystem and disk:
+        filesystem += f" on {disk}"
+    free = f"{_scaled(target.free_bytes() or 0, DECIMAL)} free"
+    name = str(target.path)
+    if target.label not in (name, target.path.name):
+        name = f"{target.label}={name}"
+    return f"{name} ({', '.join(part for part in (filesystem, free) if part)})"
+
+
+def preview_lines(found: Forecast) -> list[str]:
+    """Return what `--dry-run` adds to the header."""
+    study = found.study
+    ceilings = study.useful_ceilings()
+    count = (len(study.cells()) + len(ceilings)) * len(found.targets) * study.repeats
+    time = f"{about(found.seconds)} for {count} trials"
+    if found.assumed_bytes_per_s is not None:
+        time += (
+            f", if the storage does {rate_text(found.assumed_bytes_per_s)}"
+            " (not measured in a dry run)"
+        )
+    return [
+        f"settings    {', '.join(setting_name(cell) or study.workload for cell in study.cells())}",
+        f"ceilings    {', '.join(ceilings) or 'none'}",
+        f"writes      {bytes_text(found.written_bytes)} in all, "
+        f"at most {bytes_text(found.held_bytes)} at one time",
+        f"time        {time}",
+        "nothing was written",
+    ]
+
+
+def preview_facts(found: Forecast) -> dict[str, Any]:
+    """Return what `--dry-run --json` prints."""
+    study = found.study
+    return {
+        "study": study.as_json(),
+        "targets": [target.as_json() for target in found.targets],
+        "settings": study.cells(),
+        "ceilings": list(study.useful_ceilings()),
+        "repeats": study.repeats,
+        "size_bytes": found.size_bytes,
+        **found.as_json(),
+        "assumed_bytes_per_s": found.assumed_bytes_per_s,
+    }
+
+
+def ceilings_line(records: dict[str, dict[str, Any]]) -> str:
+    """Return the ceilings of one block, codecs left out: `write 2.05 GB/s · fsync 0.41 ms`."""
+    texts = [(name.replace("_", " "), _ceiling(record)) for name, record in records.items()]
+    return "ceilings    " + " · ".join(f"{name} {text}" for name, text in texts if text)
+
+
+def _ceiling(record: dict[str, Any]) -> str | None:
+    trial, phase = record["trial"], record["phases"][-1]
+    seconds = max(phase["elapsed_ns"], 1) / 1e9
+    if trial["workload"] == "codec":
+        return None
+    if trial.get("sync") == "each":
+        latency = phase.get("sync_latency") or phase.get("latency")
+        return f"{latency['p50_ns'] / 1e6:.2f} ms" if latency else None
+    if trial["workload"] == "random":
+        return f"{phase['operations'] / seconds / 1e3:,.0f}k IOPS"
+    return rate_text(phase["user_bytes"] / seconds)

@@ -1,0 +1,67 @@
+"""`savemark list`: the checkpoints in a directory."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from savemark.checkpoint.place import Entry
+
+
+@click.command("list", short_help="List the checkpoints in a directory.")
+@click.argument("place", metavar="DEST")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(place: str, as_json: bool) -> None:
+    """List the checkpoints in DEST, oldest first: time, size, codec, complete or damaged.
+
+    Data is not read: `savemark verify` does that.
+    """
+    from savemark.checkpoint import place as places
+
+    rows = [_row(entry) for entry in places.entries(places.directory(place))]
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+    if not rows:
+        click.echo(f"no checkpoint in {place}")
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        click.echo(_line(row, width))
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    found = entry.contents["checkpoint"] or {}
+    saved = found.get("saved_unix_ns")
+    time = datetime.fromtimestamp(saved / 1e9, UTC).isoformat(timespec="seconds") if saved else None
+    return {
+        "name": entry.name,
+        "status": entry.status,
+        "saved_at": time,
+        "user_bytes": found.get("user_bytes"),
+        "stored_bytes": found.get("stored_bytes"),
+        "codec": found.get("codec") or None,
+        "damage": found.get("damage"),
+        "orphan_bytes": sum(orphan["bytes"] for orphan in entry.contents["orphans"]),
+    }
+
+
+def _line(row: dict[str, Any], width: int) -> str:
+    from savemark.cli._words import bytes_text
+
+    parts = [f"{row['name']:<{width}}", f"{row['status']:<11}"]
+    if row["codec"]:
+        parts += [
+            row["saved_at"],
+            f"{bytes_text(row['user_bytes']):>8}",
+            f"{bytes_text(row['stored_bytes']):>8} stored",
+            f"{row['codec']:<4}",
+        ]
+    if row["damage"]:
+        parts.append(row["damage"])
+    if row["orphan_bytes"]:
+        parts.append(f"{bytes_text(row['orphan_bytes'])} left by an interrupted save")
+    return "  ".join(parts).rstrip()

@@ -1,0 +1,144 @@
+"""`savemark run`: measure one or several places."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from savemark.cli._options import TrialCommand, as_typed
+
+if TYPE_CHECKING:
+    from savemark.run.request import Request
+    from savemark.run.start import Outcome
+
+
+@click.command("run", short_help="Measure one or several directories.", cls=TrialCommand)
+@click.argument("arguments", nargs=-1, metavar="[STUDY] [LABEL=]TARGET...")
+@click.option("--budget", metavar="TIME", envvar="SAVEMARK_BUDGET", help="Time for the whole run.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(min=1),
+    metavar="N",
+    envvar="SAVEMARK_REPEATS",
+    help="Runs of every setting.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    envvar="SAVEMARK_SEED",
+    help="Seed of the order of the trials.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    envvar="SAVEMARK_OUT",
+    help="New run folder.  [default: savemark-runs/TIME-STUDY]",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would run, how long, and what it writes.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="RUN_DIR",
+    help="Finish a run that was stopped.",
+)
+@click.option("--strict", is_flag=True, help="Exit with 1 if the result is not valid.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result (or the error) as JSON.")
+def command(
+    arguments: tuple[str, ...],
+    budget: str | None,
+    repeats: int | None,
+    seed: int | None,
+    out: Path | None,
+    dry_run: bool,
+    resume: Path | None,
+    strict: bool,
+    as_json: bool,
+    **trial: object,
+) -> int:
+    """Measure how fast each TARGET saves and restores a checkpoint.
+
+    STUDY is a shipped study or a YAML file; `quick` when left out. TARGET is an empty directory:
+    an argument with / or =, or that is a directory. Nothing is left there.
+    """
+    from savemark.run.request import Request
+    from savemark.run.target import parse
+
+    study, targets = parse(arguments)
+    request = Request(
+        study=study,
+        targets=targets,
+        flags=as_typed(trial),
+        budget=budget,
+        repeats=repeats,
+        seed=seed,
+        out=out,
+        command=("savemark", *sys.argv[1:]),
+    )
+    if dry_run:
+        return _preview(request, as_json)
+    return _show(_measure(request, resume), as_json, strict)
+
+
+def _preview(request: Request, as_json: bool) -> int:
+    from savemark.cli._words import header, preview_facts, preview_lines
+    from savemark.run.start import preview
+
+    found = preview(request)
+    if as_json:
+        click.echo(json.dumps(preview_facts(found)))
+        return 0
+    click.echo(header(found))
+    for line in preview_lines(found):
+        click.echo(line)
+    return 0
+
+
+def _measure(request: Request, resume_dir: Path | None) -> Outcome:
+    from savemark.cli._display import Display
+    from savemark.run.resume import resume
+    from savemark.run.start import start
+
+    display = Display()
+    try:
+        if resume_dir is not None:
+            return resume(resume_dir, request, display)
+        return start(request, display)
+    finally:
+        display.close()
+
+
+def _show(outcome: Outcome, as_json: bool, strict: bool) -> int:
+    """Print the result, and say by the exit code what became of the trials."""
+    from rich.console import Console
+
+    from savemark import report
+
+    page = report.build(outcome.path)
+    summary: dict[str, Any] = report.summary(outcome.path)
+    if as_json:
+        click.echo(json.dumps(summary))
+    else:
+        report.terminal(outcome.path, Console(highlight=False))
+        click.echo(f"report      {page}")
+    return _exit_code(outcome, invalid=strict and summary.get("valid") is False)
+
+
+def _exit_code(outcome: Outcome, *, invalid: bool) -> int:
+    from savemark.errors import EXIT_CODES
+
+    tally = outcome.tally
+    for count, kind, what in (
+        (tally.corrupt, "corrupt", "restored data that is not what was saved"),
+        (tally.failed, "failed", "failed"),
+    ):
+        if count:
+            trials = "1 trial" if count == 1 else f"{count} trials"
+            click.echo(f"error: {trials} {what}; see {outcome.path / 'log.txt'}", err=True)
+            return EXIT_CODES[kind]  # type: ignore[index]
+    return 1 if invalid else 0

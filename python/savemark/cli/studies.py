@@ -1,0 +1,24 @@
+"""`savemark studies`: the shipped studies."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command("studies")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(as_json: bool) -> None:
+    """List the shipped studies."""
+    from savemark.study.load import parse
+    from savemark.study.shipped import shipped
+
+    found = [(name, str(parse(file)["title"]), str(file)) for name, file in shipped().items()]
+    if as_json:
+        rows = [{"name": name, "title": title, "file": file} for name, title, file in found]
+        click.echo(json.dumps(rows))
+        return
+    width = max(len(name) for name, _, _ in found)
+    for name, title, _ in found:
+        click.echo(f"{name:<{width}}  {title}")

@@ -1,0 +1,26 @@
+"""`savemark verify`: is every byte of a checkpoint still what was saved."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from savemark.cli._transfer import ReadCommand, show, typed, watched
+
+
+@click.command("verify", short_help="Read a checkpoint and check every byte.", cls=ReadCommand)
+@click.argument("source", metavar="SRC")
+@click.option("--json", "as_json", is_flag=True, help="Print the report (or the error) as JSON.")
+def command(source: str, as_json: bool, **options: object) -> None:
+    """Read the checkpoint SRC (of several, the newest complete one) and check every byte."""
+    import savemark._engine as engine
+    from savemark.checkpoint import place, transfer
+
+    given = place.directory(source)
+    path = place.newest(given)
+    with watched() as progress:
+        found = engine.verify(place.trial(path, typed(options)), progress)
+    done = transfer.report(path, json.loads(found))
+    which = [] if path == given else [path.name]
+    show("verified", done, as_json, ["every byte is what was saved", *which])

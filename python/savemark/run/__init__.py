@@ -1,0 +1,1 @@
+"""Runs the trials of a study and keeps the run folder."""

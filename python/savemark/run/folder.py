@@ -1,0 +1,127 @@
+"""The run folder while a run writes it: `run.json` once, then one line per finished trial."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from savemark.errors import usage
+
+Json = dict[str, Any]
+
+HEAD, RECORDS, LOG = "run.json", "records.jsonl", "log.txt"
+
+
+class RunFolder:
+    """An open run folder. A kill at any time loses at most the trial in flight."""
+
+    def __init__(self, path: Path, head: Json) -> None:
+        self.path = path
+        self.head = head
+        self._records = (path / RECORDS).open("ab")
+        self._log = (path / LOG).open("a", encoding="utf-8")
+        self._lock()
+        self.finished = self._read_finished()
+
+    @classmethod
+    def create(cls, path: Path, head: Json) -> RunFolder:
+        """Make a new run folder; a folder that holds anything is a usage error."""
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise usage(f"{path} is not empty", "choose another --out, or --resume that folder")
+        _write_durably(path / HEAD, json.dumps(head, indent=1, ensure_ascii=False) + "\n")
+        return cls(path, head)
+
+    @classmethod
+    def reopen(cls, path: Path) -> RunFolder:
+        """Open the folder of an unfinished run; a torn last line is cut off."""
+        return cls(path, read_head(path))
+
+    def append(self, line: Json) -> None:
+        """Add a finished trial; it is on stable storage when this returns."""
+        # Newlines inside strings are escaped by JSON: a line is a record.
+        self._records.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        self._records.flush()
+        os.fsync(self._records.fileno())
+        self.finished.add(int(line["index"]))
+
+    def log(self, message: str) -> None:
+        """Add a line with the time of day to `log.txt`."""
+        now = datetime.now().astimezone().isoformat(timespec="milliseconds")
+        self._log.write(f"{now} {message}\n")
+        self._log.flush()
+
+    def close(self) -> None:
+        """Release the folder."""
+        self._records.close()
+        self._log.close()
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._records, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.close()
+            raise usage(
+                f"another savemark process is writing {self.path}", "wait until it has finished"
+            ) from None
+        except OSError as error:
+            # No locks on this filesystem (some network mounts): said once, where it is looked for.
+            self.log(f"the run folder is not locked: {error.strerror}")
+
+    def _read_finished(self) -> set[int]:
+        """Return the indices that need not run again; cut off a torn last line.
+
+        A failed trial runs again: its cause may be gone. Corrupt data is a finding, and stays.
+        """
+        path = self.path / RECORDS
+        data = path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.truncate(path, whole)
+            self.log(f"cut off a torn last line of {len(data) - whole} bytes")
+        finished: dict[int, bool] = {}
+        for number, text in enumerate(data[:whole].splitlines(), start=1):
+            try:
+                line = json.loads(text)
+                corrupt = (line["error"] or {}).get("kind") == "corrupt"
+                finished[line["index"]] = line["status"] == "ok" or corrupt
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise usage(
+                    f"{path}:{number}: not a record", "start a new run; this folder is damaged"
+                ) from None
+        return {index for index, done in finished.items() if done}
+
+
+def read_head(path: Path) -> Json:
+    """Return `run.json`; anything but a run folder of this schema is a usage error."""
+    try:
+        head = json.loads((path / HEAD).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise usage(
+            f"{path} is not a run folder: {HEAD}: {error.strerror}",
+            "name a folder below savemark-runs/",
+        ) from None
+    except ValueError:
+        raise usage(f"{path / HEAD} is damaged", "start a new run") from None
+    if not isinstance(head, dict) or head.get("schema") != 1:
+        raise usage(f"{path / HEAD} is not of schema 1", "use the version that made this run")
+    return head
+
+
+def _write_durably(path: Path, text: str) -> None:
+    """Write a file that is either whole or absent, whatever happens."""
+    part = path.with_suffix(".part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,84 @@
+"""What a run will be, before it writes: its size, its trials, its time and its bytes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+import savemark._engine as engine
+from savemark.run.target import Target
+from savemark.study import sizing
+from savemark.study.cost import Rates
+from savemark.study.keys import Keys
+from savemark.study.model import Study
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A study whose sizes are settled, and what it takes."""
+
+    study: Study
+    targets: list[Target]
+    seconds: float
+    written_bytes: float
+    held_bytes: float  # at one time
+    asked_repeats: int  # before the budget cut them down
+    assumed_bytes_per_s: float | None  # of a storage that was not measured
+
+    def as_json(self) -> dict[str, float]:
+        """Return the figures kept in `run.json`."""
+        return {
+            "seconds": round(self.seconds, 3),
+            "written_bytes": int(self.written_bytes),
+            "held_bytes": int(self.held_bytes),
+        }
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether the study takes noticeably longer than its budget."""
+        return self.seconds > 1.1 * self.study.budget_s
+
+    @property
+    def size_bytes(self) -> int | None:
+        """The size of one checkpoint (or file), where all trials share it."""
+        size = self.study.trial.get("size", self.study.defaults.get("size"))
+        return size if isinstance(size, int) and "size" not in self.study.factors else None
+
+
+def forecast(
+    study: Study, keys: Keys, targets: list[Target], rates: Rates, *, hard_budget: bool
+) -> Forecast:
+    """Settle the size; with a budget given by hand, cut the repeats down to it."""
+    labels = [target.label for target in targets]
+    sized = study
+    if study.wants_size():
+        limit = min(_limit_bytes(target) for target in targets)
+        sized = study.with_size(sizing.choose(study, keys, labels, rates, limit))
+    total = sizing.total(sized, keys, labels, rates)
+    if hard_budget and total.seconds > study.budget_s:
+        fitting = int(study.budget_s / (total.seconds / study.repeats))
+        sized = replace(sized, repeats=min(study.repeats, max(1, fitting)))
+    share = sized.repeats / study.repeats
+    assumed = sizing.ASSUMED in rates.storages.values()
+    return Forecast(
+        study=sized,
+        targets=targets,
+        seconds=total.seconds * share,
+        written_bytes=total.written * share,
+        held_bytes=total.held,
+        asked_repeats=study.repeats,
+        assumed_bytes_per_s=sizing.ASSUMED.save if assumed else None,
+    )
+
+
+def _limit_bytes(target: Target) -> int:
+    """Return the size above which a laptop would feel it: an eighth of room or memory, 4 GiB."""
+    free = target.free_bytes()
+    room = sizing.MAX_BYTES if free is None else free // 8
+    return min(room, _available_memory_bytes() // 8, sizing.MAX_BYTES)
+
+
+def _available_memory_bytes() -> int:
+    host = json.loads(engine.host(None))
+    known = host["memory"]["available_bytes"], host["limits"]["cgroup_memory_bytes"]
+    return min((limit for limit in known if limit), default=8 * sizing.MAX_BYTES)

@@ -1,0 +1,75 @@
+"""What the command line asked for, and the study that this makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import savemark._engine as engine
+from savemark.errors import usage
+from savemark.run.target import Target
+from savemark.study.keys import Keys
+from savemark.study.load import load
+from savemark.study.model import Study
+from savemark.study.overrides import override
+from savemark.study.plan import validate
+from savemark.study.shipped import find
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `savemark run`; None is "not said"."""
+
+    study: str | None
+    targets: list[Target]
+    flags: Mapping[str, str]  # keys of the trial, as typed
+    budget: str | None = None
+    repeats: int | None = None
+    seed: int | None = None  # of the order
+    out: Path | None = None
+    command: tuple[str, ...] = ()
+
+    def changes_study(self) -> bool:
+        """Whether any part of the study was said."""
+        return any((self.study, self.flags, self.budget, self.repeats))
+
+    def apply(self, study: Study, keys: Keys) -> Study:
+        """Return `study` with the flags over it."""
+        changed = override(study, self.flags, keys)
+        if self.budget is not None:
+            changed = replace(changed, budget_s=self._budget_s(self.budget))
+        changed = replace(changed, repeats=self.repeats or changed.repeats)
+        return _with_size_of_state(changed)
+
+    @staticmethod
+    def _budget_s(text: str) -> float:
+        try:
+            return engine.parse_span(text)
+        except engine.EngineError as error:
+            raise usage(f"--budget: {error.message}", error.hint) from None
+
+    def prepare(self, keys: Keys) -> Study:
+        """Return the study asked for, every setting of it checked by the engine."""
+        file = find(self.study or "quick")
+        if not self.targets:
+            raise usage("no directory to measure", "for example: savemark run /mnt/scratch")
+        study = self.apply(load(file, keys), keys)
+        study = replace(study, buckets=[target.label for target in self.targets if target.url])
+        validate(study, keys, [(target.label, target.name) for target in self.targets])
+        return study
+
+
+def _with_size_of_state(study: Study) -> Study:
+    """Return the study with the size of a state from a directory, which the engine takes anyway.
+
+    Written here, the forecast knows it, and a state that changed cannot be resumed.
+    """
+    state = study.trial.get("state")
+    if state is None:
+        return study
+    files = [path for path in Path(state).rglob("*") if path.is_file()]
+    if not files:
+        raise usage(f"state: {state} holds no files", "name a directory whose files to save")
+    size = sum(path.stat().st_size for path in files)
+    return replace(study, trial={**study.trial, "size": size})

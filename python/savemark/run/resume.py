@@ -1,0 +1,88 @@
+"""The rest of a run that was stopped: same study, same plan, same folder."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import savemark._engine as engine
+from savemark.errors import usage
+from savemark.run.folder import RunFolder
+from savemark.run.forecast import Forecast
+from savemark.run.loop import Loop, Tally
+from savemark.run.request import Request
+from savemark.run.signals import stop_in_order
+from savemark.run.start import Outcome, open_targets
+from savemark.run.target import Target
+from savemark.run.watcher import Watcher
+from savemark.study.keys import Keys
+from savemark.study.load import load
+from savemark.study.model import Study
+from savemark.study.plan import Entry
+from savemark.study.shipped import find
+
+
+def resume(path: Path, request: Request, watcher: Watcher) -> Outcome:
+    """Run what is left of the plan in `path`; refuse arguments that say another study."""
+    keys = Keys.load()
+    with ExitStack() as stack:
+        stack.enter_context(stop_in_order())
+        folder = RunFolder.reopen(path)
+        stack.callback(folder.close)
+        head = folder.head
+        targets = [Target.at(item["label"], item["target"]) for item in head["targets"]]
+        _same_study(head, request, keys)
+        _same_targets(targets, request)
+        entries = [Entry(**item) for item in head["plan"]]
+        left = [entry for entry in entries if entry.index not in folder.finished]
+        if not left:
+            return Outcome(path, Tally())
+        if head["savemark_version"] != engine.version():
+            began = head["savemark_version"]
+            watcher.note(f"this run began with savemark {began}; this is {engine.version()}")
+        found = _recorded(head, targets, len(left) / len(entries))
+        workspaces = open_targets(stack, targets, head["run_id"], watcher, found.held_bytes)
+        folder.log(f"resumed with {len(left)} of {len(entries)} trials left")
+        watcher.announce(found, left)
+        runner = engine.Engine()
+        return Outcome(
+            path, Loop(found.study, keys, entries, folder, workspaces, runner, watcher).run()
+        )
+
+
+def _recorded(head: dict[str, Any], targets: list[Target], share: float) -> Forecast:
+    """Return the recorded forecast, for the share of the trials that is left."""
+    study, said = Study.from_json(head["study"]), head["forecast"]
+    return Forecast(
+        study=study,
+        targets=targets,
+        seconds=said["seconds"] * share,
+        written_bytes=said["written_bytes"] * share,
+        held_bytes=said["held_bytes"],
+        asked_repeats=study.repeats,
+        assumed_bytes_per_s=None,
+    )
+
+
+def _same_study(head: dict[str, Any], request: Request, keys: Keys) -> None:
+    if not request.changes_study():
+        return
+    asked = Study.from_json(head["asked"])
+    base = load(find(request.study), keys) if request.study else asked
+    base = replace(base, buckets=asked.buckets)
+    # Compared as JSON: what was read from a folder has lost nothing that matters.
+    now, then = request.apply(base, keys).as_json(), asked.as_json()
+    changed = [field for field in then if now[field] != then[field]]
+    if changed:
+        raise usage(
+            f"the study has changed since this run began: {', '.join(changed)}",
+            "leave the study and its options out to finish it as it was, or start a new run",
+        )
+
+
+def _same_targets(recorded: list[Target], request: Request) -> None:
+    if request.targets and request.targets != recorded:
+        said = ", ".join(target.name for target in recorded)
+        raise usage(f"this run measures {said}", "leave the target out, or start a new run")

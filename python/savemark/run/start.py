@@ -1,0 +1,131 @@
+"""A new run: checks, calibration, run folder, trials. `preview` stops before the writing."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import savemark._engine as engine
+from savemark.run import target as place
+from savemark.run.folder import RunFolder
+from savemark.run.forecast import Forecast, forecast
+from savemark.run.loop import Loop, Tally
+from savemark.run.request import Request
+from savemark.run.signals import stop_in_order
+from savemark.run.target import Target
+from savemark.run.watcher import Watcher
+from savemark.study import sizing
+from savemark.study.keys import Keys, Trial
+from savemark.study.model import Study
+from savemark.study.plan import plan
+
+RUNS = Path("savemark-runs")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left behind."""
+
+    path: Path
+    tally: Tally
+
+
+def preview(request: Request) -> Forecast:
+    """Say what a run would do: codecs are measured in memory, the storage is assumed."""
+    keys = Keys.load()
+    study = request.prepare(keys)
+    for target in request.targets:
+        place.check(target)
+    labels = [target.label for target in request.targets]
+    rates = sizing.calibrate(study, keys, runner(engine.Engine()), {})
+    rates = sizing.assume_storage(rates, study, keys, labels)
+    found = forecast(study, keys, request.targets, rates, hard_budget=request.budget is not None)
+    for target in request.targets:
+        place.check_room(target, found.held_bytes)
+    return found
+
+
+def start(request: Request, watcher: Watcher) -> Outcome:
+    """Run a study from its first trial to its last."""
+    keys = Keys.load()
+    study = request.prepare(keys)
+    run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    one_engine = engine.Engine()
+    with ExitStack() as stack:
+        stack.enter_context(stop_in_order())
+        labels = [target.label for target in request.targets]
+        known = 0.0 if study.wants_size() else sizing.held_bytes(study, keys, labels)
+        workspaces = open_targets(stack, request.targets, run_id, watcher, known)
+        watcher.measuring()
+        rates = sizing.calibrate(study, keys, runner(one_engine), workspaces)
+        hard = request.budget is not None
+        found = forecast(study, keys, request.targets, rates, hard_budget=hard)
+        for target in request.targets:
+            place.check_room(target, found.held_bytes)
+        head = _head(request, study, found, run_id)
+        folder = RunFolder.create(request.out or _default_path(study), head)
+        stack.callback(folder.close)
+        entries = plan(found.study, list(workspaces), head["order_seed"])
+        watcher.announce(found, entries)
+        loop = Loop(found.study, keys, entries, folder, workspaces, one_engine, watcher)
+        return Outcome(folder.path, loop.run())
+
+
+def open_targets(
+    stack: ExitStack, targets: list[Target], run_id: str, watcher: Watcher, held_bytes: float
+) -> dict[str, str]:
+    """Check the targets, clear what killed runs of ours left, and make a folder in each."""
+    leftovers = [(target, place.check(target)) for target in targets]
+    for target, stale in leftovers:
+        for path in stale:
+            place.remove(target, path)
+            watcher.note(f"removed {path}, left by a savemark run that was killed")
+        place.check_room(target, max(held_bytes, sizing.calibration_bytes(target.free_bytes())))
+    return {
+        target.label: stack.enter_context(place.open_workspace(target, run_id))
+        for target in targets
+    }
+
+
+def runner(one_engine: engine.Engine) -> sizing.Run:
+    """Return the engine as the calibration calls it."""
+
+    def run(trial: Trial) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(one_engine.run(json.dumps(trial)))
+        return record
+
+    return run
+
+
+def _head(request: Request, study: Study, found: Forecast, run_id: str) -> dict[str, Any]:
+    seed = request.seed if request.seed is not None else secrets.randbits(32)
+    labels = [target.label for target in found.targets]
+    return {
+        "schema": 1,
+        "run_id": run_id,
+        "savemark_version": engine.version(),
+        "started_at": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "command": list(request.command),
+        "study": found.study.as_json(),
+        # The study as it was asked for, sizes still `auto`: what --resume compares with.
+        "asked": study.as_json(),
+        "forecast": found.as_json(),
+        "host": json.loads(engine.host(found.targets[0].directory)),
+        "targets": [target.as_json() for target in found.targets],
+        "order_seed": seed,
+        "plan": [entry.as_json() for entry in plan(found.study, labels, seed)],
+    }
+
+
+def _default_path(study: Study) -> Path:
+    """Return a new path below ./savemark-runs, named by the local time and the study."""
+    name = f"{datetime.now():%Y-%m-%dT%H-%M-%S}-{study.name}"
+    path, number = RUNS / name, 2
+    while path.exists():
+        path, number = RUNS / f"{name}-{number}", number + 1
+    return path

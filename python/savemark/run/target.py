@@ -1,0 +1,173 @@
+"""The places to measure: which arguments name one, and which places are refused."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from savemark.errors import refused, usage
+from savemark.run import bucket, workspace
+
+
+@dataclass(frozen=True)
+class Target:
+    """A directory, or the URL of a bucket, to measure and the name it goes by."""
+
+    label: str
+    path: Path
+    url: str | None = None  # then `path` says nothing
+
+    @classmethod
+    def at(cls, label: str, place: str) -> Target:
+        """Return the target at `place`, as `name` gives it."""
+        if "://" in place:
+            return cls(label, Path(), place.rstrip("/"))
+        return cls(label, Path(place))
+
+    @property
+    def name(self) -> str:
+        """The directory or the URL."""
+        return self.url or str(self.path)
+
+    @property
+    def directory(self) -> str | None:
+        """The directory, for facts about what is below it."""
+        return None if self.url else str(self.path)
+
+    def as_json(self) -> dict[str, str]:
+        """Return the form kept in `run.json`."""
+        return {"label": self.label, "target": self.name}
+
+    def free_bytes(self) -> int | None:
+        """Return the bytes that this user may still write here; None where there is no limit."""
+        if self.url:
+            return None
+        found = os.statvfs(self.path)
+        return found.f_bavail * found.f_frsize
+
+
+def parse(arguments: tuple[str, ...]) -> tuple[str | None, list[Target]]:
+    """Split `[STUDY] [LABEL=]TARGET…` into the study's name and the targets."""
+    study: str | None = None
+    targets: list[Target] = []
+    for argument in arguments:
+        if _is_target(argument):
+            targets.append(_target(argument))
+        elif study is None and not targets:
+            study = argument
+        else:
+            raise usage(
+                f"`{argument}` is not a directory",
+                "a study stands first and alone; for a directory write "
+                f"./{argument}, and create it first",
+            )
+    labels = [target.label for target in targets]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise usage(f"two targets are called `{label}`", f"name them: a={label} b=…")
+    return study, targets
+
+
+def _is_target(argument: str) -> bool:
+    is_study_file = argument.endswith((".yaml", ".yml")) and Path(argument).is_file()
+    marked = any(mark in argument for mark in ("/", "=", "://"))
+    return not is_study_file and (marked or Path(argument).is_dir())
+
+
+def _target(argument: str) -> Target:
+    label, equals, rest = argument.partition("=")
+    if not equals or "/" in label:
+        label, rest = argument, argument
+    if not label or not rest:
+        raise usage(f"`{argument}` is not LABEL=TARGET", "for example: nvme=/mnt/scratch")
+    if "://" in rest:
+        return Target.at(label, rest)
+    # Not resolve(): a path is shown as it was given, symlinks and all.
+    return Target(label, Path(os.path.abspath(rest)))  # noqa: PTH100
+
+
+def check(target: Target) -> list[str]:
+    """Refuse a place that must not or cannot be measured, before anything is written.
+
+    Returns the folders that killed runs of ours left there.
+    """
+    if target.url:
+        return bucket.check(target.url)
+    path = target.path
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:
+        raise usage(f"{path} does not exist", f"mkdir -p {path}") from None
+    except OSError as error:
+        raise refused(f"{path} cannot be examined: {error.strerror}") from None
+    if stat.S_ISBLK(kind) or stat.S_ISCHR(kind):
+        raise refused(
+            f"{path} is a device; savemark never writes to a raw device",
+            "mount a filesystem from it and name a directory there",
+        )
+    if not stat.S_ISDIR(kind):
+        raise refused(f"{path} is not a directory", f"name the one it is in: {path.parent}")
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        raise refused(f"{path} is on a read-only filesystem", "remount it, or choose another")
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise refused(f"you may not write in {path}", "check its owner and mode, or choose another")
+    return [str(folder) for folder in _leftovers(path)]
+
+
+@contextmanager
+def open_workspace(target: Target, run_id: str) -> Iterator[str]:
+    """Make the run's folder in the target for the time of the context."""
+    if target.url:
+        with bucket.open_workspace(target.url, run_id) as folder:
+            yield folder
+    else:
+        with workspace.open_workspace(target.path, run_id) as path:
+            yield str(path)
+
+
+def remove(target: Target, folder: str) -> None:
+    """Remove a folder of ours."""
+    if target.url:
+        bucket.remove(folder)
+    else:
+        workspace.remove(Path(folder))
+
+
+def _leftovers(path: Path) -> list[Path]:
+    """Refuse a directory that holds anything but what killed runs of ours left."""
+    stale = []
+    for found in sorted(path.iterdir()):
+        owner = workspace.owner(found)
+        if owner is not None and owner.alive:
+            raise refused(
+                f"another savemark run (pid {owner.pid} on {owner.host}) is using {path}",
+                "wait until it has finished, or choose another directory",
+            )
+        if owner is not None:
+            stale.append(found)
+        elif found.name != "lost+found":
+            raise refused(
+                f"{path} is not empty (it holds {found.name})",
+                f"mkdir {path}/savemark && savemark run {path}/savemark",
+            )
+    return stale
+
+
+def check_room(target: Target, needed_bytes: float) -> None:
+    """Refuse a place without room for what a run holds at one time."""
+    import savemark._engine as engine
+
+    mib = 1 << 20
+    # Manifest, alignment and the filesystem's own needs come on top of the data.
+    needed = int(needed_bytes * 1.02) + 16 * mib
+    free = target.free_bytes()
+    if free is not None and free < needed:
+        raise refused(
+            f"{target.name} has {engine.format_size(free // mib * mib)} free; "
+            f"this study needs {engine.format_size(-(-needed // mib) * mib)} at one time",
+            "free some space, or use a smaller --size",
+        )

@@ -1,0 +1,30 @@
+"""What a run tells whoever shows it: the engine and this room print nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from savemark.run.forecast import Forecast
+from savemark.study.plan import Entry
+
+
+class Watcher(Protocol):
+    """Whoever shows a run to its user."""
+
+    def note(self, text: str) -> None:
+        """Say one thing that the user should know."""
+
+    def measuring(self) -> None:
+        """The calibration starts; it takes a few seconds."""
+
+    def announce(self, forecast: Forecast, left: list[Entry]) -> None:
+        """All is settled: the trials in `left` start now."""
+
+    def started(self, entry: Entry) -> None:
+        """A trial starts."""
+
+    def moved(self, progress: dict[str, Any]) -> None:
+        """The running trial moved on: phase, done_bytes, total_bytes; about ten times a second."""
+
+    def finished(self, entry: Entry, line: dict[str, Any]) -> None:
+        """A trial is in the run folder."""

@@ -1,0 +1,123 @@
+"""The one folder that a run makes in a target, and its removal.
+
+The folder `savemark-<run id>` holds a marker file. Nothing is ever removed from a target but a
+folder whose marker says that we made it, and that no living run holds.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+MARKER = ".savemark"
+PREFIX = "savemark-"
+# What flock says where the filesystem has no locks (Lustre without -o flock, some FUSE).
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who made a folder of ours, and whether that process still lives."""
+
+    run_id: str
+    pid: int
+    host: str
+    alive: bool
+
+
+@contextmanager
+def open_workspace(target: Path, run_id: str) -> Iterator[Path]:
+    """Make the run's folder in `target`, hold its lock, and remove it at the end in every case."""
+    path = target / f"{PREFIX}{run_id}"
+    descriptor = _make(path, run_id)
+    try:
+        yield path
+    finally:
+        remove(path)
+        os.close(descriptor)
+
+
+def _make(path: Path, run_id: str) -> int:
+    """Make the folder with its marker; return the descriptor that holds the marker's lock."""
+    started = datetime.now().astimezone().isoformat(timespec="seconds")
+    said = {"run_id": run_id, "pid": os.getpid(), "host": socket.gethostname()}
+    path.mkdir()
+    marker = path / MARKER
+    try:
+        descriptor = os.open(marker, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        _try_lock(descriptor)
+        os.write(descriptor, json.dumps({**said, "started_at": started}).encode())
+    except OSError:
+        marker.unlink(missing_ok=True)
+        path.rmdir()
+        raise
+    return descriptor
+
+
+def owner(path: Path) -> Owner | None:
+    """Return who made `path`, or None if it is not a folder of ours."""
+    if not path.name.startswith(PREFIX) or path.is_symlink() or not path.is_dir():
+        return None
+    marker = path / MARKER
+    try:
+        descriptor = os.open(marker, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        return _owner(path, descriptor)
+    except (ValueError, KeyError, TypeError):
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def _owner(path: Path, descriptor: int) -> Owner | None:
+    said = json.loads(os.read(descriptor, 4096))
+    if path.name != f"{PREFIX}{said['run_id']}":
+        return None
+    pid, host = int(said["pid"]), str(said["host"])
+    locked = _try_lock(descriptor)
+    alive = process_lives(pid, host) if locked is None else not locked
+    return Owner(said["run_id"], pid, host, alive)
+
+
+def remove(path: Path) -> None:
+    """Remove a folder of ours with all it holds; anything else is left alone."""
+    if owner(path) is not None:
+        # The marker goes last: a removal that is cut short can be finished by the next run.
+        for entry in path.iterdir():
+            if entry.name == MARKER:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+        (path / MARKER).unlink()
+        path.rmdir()
+
+
+def _try_lock(descriptor: int) -> bool | None:
+    """Take the lock: True if it was free, False if it is held, None where there are no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return None
+        raise
+    return True
+
+
+def process_lives(pid: int, host: str) -> bool:
+    """Judge by the process id; a run on another host counts as alive."""
+    return host != socket.gethostname() or Path(f"/proc/{pid}").exists()

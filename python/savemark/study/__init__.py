@@ -1,0 +1,1 @@
+"""From a study (YAML) to the trials of a run."""

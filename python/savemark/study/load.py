@@ -1,0 +1,208 @@
+"""Reads a study file. Every error names file, line, path and the nearest right key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from savemark.errors import did_you_mean, from_exception, usage
+from savemark.study.keys import Keys, Trial
+from savemark.study.model import Study
+from savemark.study.shipped import SHIPPED
+
+FIELDS = [
+    "name",
+    "title",
+    "budget",
+    "repeats",
+    "order",
+    "defaults",
+    "ceilings",
+    "trial",
+    "factors",
+    "exclude",
+]
+ORDERS = ["shuffled", "listed"]
+
+
+def load(file: Path, keys: Keys) -> Study:
+    """Read and validate one study file."""
+    return _Reader(file, keys).study()
+
+
+def parse(file: Path) -> CommentedMap:
+    """Read YAML 1.2; a syntax error or a duplicate key names its line."""
+    try:
+        root = YAML().load(file.read_text(encoding="utf-8"))
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        problem = str(error.problem).split(" with value")[0]
+        raise usage(f"{file}:{line}: {problem}") from None
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise usage(f"{file}: not YAML: {error}") from None
+    except OSError as error:
+        raise usage(
+            f"{file}: {error.strerror}", "`savemark studies` lists the shipped ones"
+        ) from None
+    if not isinstance(root, CommentedMap):
+        raise usage(f"{file}:1: a study is a mapping of keys", f"its keys: {', '.join(FIELDS)}")
+    return root
+
+
+class _Reader:
+    def __init__(self, file: Path, keys: Keys) -> None:
+        self.file = file
+        self.keys = keys
+        self.root = parse(file)
+        self.places: dict[str, str] = {}
+
+    def study(self) -> Study:
+        root = self.root
+        for field in root:
+            if field not in FIELDS:
+                self.fail(root, field, "", f"unknown key `{field}`", did_you_mean(field, FIELDS))
+        if "trial" not in root:
+            raise usage(f"{self.file}: `trial` is missing", "trial: {workload: checkpoint}")
+        name = self.text("name", self.file.stem)
+        factors = self.factors()
+        return Study(
+            name=name,
+            title=self.text("title", name),
+            budget_s=self.budget(),
+            repeats=self.repeats(),
+            order=self.order(),
+            defaults=self.section(root, "defaults", ""),
+            ceilings=self.ceilings(),
+            trial=self.section(root, "trial", ""),
+            factors=factors,
+            exclude=self.exclude(list(factors)),
+            places=self.places,
+        )
+
+    def fail(
+        self, node: CommentedMap, key: object, path: str, message: str, hint: str | None = None
+    ) -> NoReturn:
+        """Raise the usage error of `key` in `node`, which stands at `path`."""
+        full = f"{path}.{key}" if path else str(key)
+        raise usage(f"{self.place(node, key)}: {full}: {message}", hint)
+
+    def place(self, node: CommentedMap, key: object) -> str:
+        return f"{self.file}:{node.lc.key(key)[0] + 1}"
+
+    def text(self, field: str, default: str) -> str:
+        value = self.root.get(field, default)
+        if not isinstance(value, str):
+            self.fail(self.root, field, "", "expected text")
+        return str(value)
+
+    def budget(self) -> float:
+        value = self.root.get("budget", "2m")
+        import savemark._engine as engine
+
+        try:
+            seconds = engine.parse_span(str(value))
+        except engine.EngineError as error:
+            self.fail(self.root, "budget", "", error.message, "budget: 2m")
+        return seconds
+
+    def repeats(self) -> int:
+        value = self.root.get("repeats", 5)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            self.fail(self.root, "repeats", "", "expected a whole number of at least 1")
+        return int(value)
+
+    def order(self) -> str:
+        value = self.root.get("order", ORDERS[0])
+        if value not in ORDERS:
+            self.fail(
+                self.root, "order", "", f"unknown order `{value}`", did_you_mean(str(value), ORDERS)
+            )
+        return str(value)
+
+    def mapping(self, node: CommentedMap, key: str, path: str) -> CommentedMap:
+        value = node.get(key)
+        if value is None:
+            return CommentedMap()
+        if not isinstance(value, CommentedMap):
+            self.fail(node, key, path, "expected a mapping of keys")
+        return value
+
+    def section(self, node: CommentedMap, key: str, path: str) -> Trial:
+        """Read the keys of a trial."""
+        section = self.mapping(node, key, path)
+        here = f"{path}.{key}" if path else key
+        # A shipped file is right: what is wrong there came from a flag.
+        if key in node and self.file.parent != SHIPPED:
+            self.places[here] = self.place(node, key)
+        return {str(name): self.value(section, name, here, section[name]) for name in section}
+
+    def value(self, node: CommentedMap, name: str, path: str, value: object) -> Any:
+        """Read one value of a trial's key; the engine checks it again with the whole trial."""
+        if name == "target":
+            self.fail(
+                node, name, path, "targets are given on the command line", "savemark run PATH"
+            )
+        workload = node.get("workload", self.workload())
+        known = list(self.keys.accepted(workload, None)) if workload else list(self.keys.by_name)
+        if name not in (known if path != "defaults" else self.keys.by_name):
+            self.fail(node, name, path, f"unknown key `{name}`", did_you_mean(name, known))
+        if isinstance(value, CommentedMap | CommentedSeq):
+            self.fail(node, name, path, "expected one value", "several values make a factor")
+        try:
+            return self.keys.key(name).read(value)
+        except Exception as error:
+            shown = from_exception(error)
+            if shown is None:
+                raise
+            self.fail(node, name, path, shown.message, shown.hint)
+
+    def workload(self) -> object:
+        trial = self.root.get("trial")
+        return trial.get("workload") if isinstance(trial, CommentedMap) else None
+
+    def ceilings(self) -> dict[str, Trial]:
+        node = self.mapping(self.root, "ceilings", "")
+        for name in node:
+            if "workload" not in self.mapping(node, name, "ceilings"):
+                known = ", ".join(sorted(self.keys.workloads))
+                self.fail(node, name, "ceilings", "`workload` is missing", f"one of: {known}")
+        return {str(name): self.section(node, name, "ceilings") for name in node}
+
+    def factors(self) -> dict[str, list[Any]]:
+        node = self.mapping(self.root, "factors", "")
+        factors: dict[str, list[Any]] = {}
+        for name, levels in node.items():
+            if not isinstance(levels, CommentedSeq) or not levels:
+                self.fail(node, name, "factors", "expected a list of levels", f"{name}: [a, b]")
+            factors[str(name)] = [self.value(node, name, "factors", level) for level in levels]
+            if len({repr(level) for level in factors[name]}) < len(levels):
+                self.fail(node, name, "factors", "a level is listed twice")
+        return factors
+
+    def exclude(self, factors: list[str]) -> list[dict[str, Any]]:
+        rules = self.root.get("exclude", CommentedSeq())
+        if not isinstance(rules, CommentedSeq) or not all(
+            isinstance(r, CommentedMap) for r in rules
+        ):
+            self.fail(
+                self.root,
+                "exclude",
+                "",
+                "expected a list of mappings",
+                "- {codec: tar, streams: 2}",
+            )
+        for rule in rules:
+            for name in rule:
+                if name not in factors:
+                    self.fail(
+                        rule, name, "exclude", "not a factor", did_you_mean(str(name), factors)
+                    )
+        return [{name: _plain(level) for name, level in rule.items()} for rule in rules]
+
+
+def _plain(value: object) -> Any:
+    return list(value) if isinstance(value, CommentedSeq) else value

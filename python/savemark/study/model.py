@@ -1,0 +1,132 @@
+"""A study as plain data, and the trials it stands for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from savemark.study.keys import AUTO, Keys, Trial
+
+# Storages that have no target.
+PLACELESS = ("null", "memory")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A declared experiment. Sizes are bytes (or `auto`), times are seconds."""
+
+    name: str
+    title: str
+    budget_s: float
+    repeats: int
+    order: str  # shuffled or listed
+    defaults: Trial
+    ceilings: dict[str, Trial]
+    trial: Trial
+    factors: dict[str, list[Any]]
+    exclude: list[dict[str, Any]]
+    # Labels of targets that are buckets: there the storage is `object`, whatever the study says.
+    buckets: list[str] = field(default_factory=list)
+    # Where a section stands in the file ("ceilings.write" -> "x.yaml:12"); for messages only.
+    places: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form kept in `run.json`."""
+        kept = asdict(self)
+        del kept["places"]
+        return kept
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> Study:
+        """Rebuild a study from a run folder."""
+        return cls(**kept)
+
+    @property
+    def workload(self) -> str:
+        """The name of what the trials do."""
+        return str(self.trial.get("workload", "trial"))
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Return every combination of levels that is not excluded."""
+        names = list(self.factors)
+        levels = itertools.product(*self.factors.values())
+        cells = [dict(zip(names, chosen, strict=True)) for chosen in levels]
+        return [cell for cell in cells if not any(_matches(cell, rule) for rule in self.exclude)]
+
+    def useful_ceilings(self) -> dict[str, Trial]:
+        """Return the ceilings that can bind a cell: no codec that no cell uses."""
+        used = {{**self.trial, **cell}.get("codec") for cell in self.cells()}
+        return {
+            name: trial
+            for name, trial in self.ceilings.items()
+            if trial.get("workload") != "codec" or trial.get("codec") in used
+        }
+
+    def trial_at(self, label: str, own: Trial, factors: Mapping[str, Any], keys: Keys) -> Trial:
+        """Return one trial as it runs on the target `label`: a bucket has the storage `object`."""
+        trial = self.trial_of(own, factors, keys)
+        if label in self.buckets and trial.get("storage") not in PLACELESS:
+            trial["storage"] = "object"
+        if self.buckets:
+            # Options of the other kind of target are not this one's.
+            foreign = keys.of_storages() - keys.accepted(trial.get("workload"), trial["storage"])
+            trial = {key: value for key, value in trial.items() if key not in foreign}
+        return trial
+
+    def ceilings_at(self, label: str) -> dict[str, Trial]:
+        """Return the useful ceilings that this target can run: an object is written once."""
+        useful = self.useful_ceilings()
+        if label not in self.buckets:
+            return useful
+        return {name: trial for name, trial in useful.items() if not _rewrites(trial)}
+
+    def trial_of(self, own: Trial, factors: Mapping[str, Any], keys: Keys) -> Trial:
+        """Return one trial: the section's own keys and levels over the defaults that it accepts."""
+        trial = {**own, **{key: level for key, level in factors.items() if key != "target"}}
+        storage = trial.get("storage", self.defaults.get("storage"))
+        accepted = keys.accepted(trial.get("workload"), storage)
+        return {**{k: v for k, v in self.defaults.items() if k in accepted}, **trial}
+
+    def wants_size(self) -> bool:
+        """Whether any `size: auto` is left."""
+        sections = [self.defaults, self.trial, *self.ceilings.values()]
+        return any(section.get("size") == AUTO for section in sections)
+
+    def with_size(self, size_bytes: int) -> Study:
+        """Return the study with every `size: auto` replaced."""
+
+        def sized(section: Trial) -> Trial:
+            return {**section, "size": size_bytes} if section.get("size") == AUTO else section
+
+        return replace(
+            self,
+            defaults=sized(self.defaults),
+            trial=sized(self.trial),
+            ceilings={name: sized(trial) for name, trial in self.ceilings.items()},
+        )
+
+
+def _rewrites(trial: Trial) -> bool:
+    """Whether a trial writes a file in another way than once, from front to back, by one worker."""
+    if trial.get("operation") != "write":
+        return False
+    once = trial.get("workload") == "sequential" and trial.get("sync", "end") == "end"
+    return not once or trial.get("duration") is not None or trial.get("workers", 1) != 1
+
+
+def _matches(cell: dict[str, Any], rule: dict[str, Any]) -> bool:
+    """Whether a cell has the level, or one of the levels, that an exclusion names."""
+    return all(cell[k] in (v if isinstance(v, list) else [v]) for k, v in rule.items())
+
+
+def setting_name(factors: Mapping[str, Any]) -> str:
+    """Return a cell as people say it: `zstd × 4`; other factors as `key=level`."""
+    rest = dict(factors)
+    words = []
+    if "codec" in rest:
+        words.append(str(rest.pop("codec")))
+        if "streams" in rest:
+            words[0] += f" × {rest.pop('streams')}"
+    return " ".join([*words, *(f"{key}={level}" for key, level in rest.items())])

@@ -1,0 +1,96 @@
+"""The trials of a run in the order in which they run."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from savemark.errors import from_exception, usage
+from savemark.study.keys import AUTO, Keys, Trial, resolve
+from savemark.study.model import Study, setting_name
+
+# The smallest size that `auto` chooses.
+SMALLEST_AUTO_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One trial of the plan. `repeat` counts from 0; `label` names the target."""
+
+    index: int
+    label: str
+    role: str  # trial or ceiling
+    name: str
+    repeat: int
+    factors: dict[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the form kept in `run.json`."""
+        return asdict(self)
+
+    @property
+    def setting(self) -> str:
+        """What runs, for people: `zstd × 4` or `read ceiling`."""
+        if self.role == "ceiling":
+            return f"{self.name} ceiling"
+        return setting_name(self.factors) or self.name
+
+    def trial(self, study: Study, keys: Keys) -> Trial:
+        """Return the trial's keys, without the target."""
+        own = study.ceilings[self.name] if self.role == "ceiling" else study.trial
+        return study.trial_at(self.label, own, self.factors, keys)
+
+
+def block(study: Study, labels: list[str], repeat: int = 0) -> list[Entry]:
+    """Return every setting and every ceiling once, on every target, as listed."""
+    entries = []
+    for label in labels:
+        # One target is no factor: there is nothing to compare it with.
+        target = {"target": label} if len(labels) > 1 else {}
+        named = [("ceiling", name, target) for name in study.ceilings_at(label)]
+        named += [("trial", study.workload, {**target, **cell}) for cell in study.cells()]
+        entries += [Entry(0, label, role, name, repeat, factors) for role, name, factors in named]
+    return entries
+
+
+def plan(study: Study, labels: list[str], seed: int) -> list[Entry]:
+    """Return all blocks, each shuffled by itself: a slow hour hits every setting alike."""
+    rng = random.Random(seed)
+    entries = []
+    for repeat in range(study.repeats):
+        one = block(study, labels, repeat)
+        if study.order == "shuffled":
+            rng.shuffle(one)
+        entries += one
+    return [Entry(**{**entry.as_json(), "index": index}) for index, entry in enumerate(entries)]
+
+
+def validate(study: Study, keys: Keys, targets: list[tuple[str, str]]) -> None:
+    """Let the engine check every setting and ceiling before anything runs."""
+    from savemark._engine import EngineError
+
+    if not study.cells():
+        raise usage(f"study {study.name}: `exclude` leaves no setting")
+    for label, target, where, own, factors in _sections(study, targets):
+        trial = study.trial_at(label, own, factors, keys)
+        size = {"size": SMALLEST_AUTO_BYTES} if trial.get("size") == AUTO else {}
+        try:
+            resolve({**trial, **size}, target)
+        except EngineError as error:
+            shown = from_exception(error)
+            assert shown is not None
+            place = f"{study.places[where]}: " if where in study.places else ""
+            setting = f" ({setting_name(factors)})" if factors else ""
+            raise usage(f"{place}{where}{setting}: {shown.message}", shown.hint) from None
+
+
+def _sections(
+    study: Study, targets: list[tuple[str, str]]
+) -> Iterator[tuple[str, str, str, Trial, Mapping[str, Any]]]:
+    for label, target in targets:
+        for cell in study.cells():
+            yield label, target, "trial", study.trial, cell
+        for name, trial in study.ceilings_at(label).items():
+            yield label, target, f"ceilings.{name}", trial, {}

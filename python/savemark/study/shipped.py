@@ -1,0 +1,27 @@
+"""The studies that come with savemark, and how a study is found by what was typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from savemark.errors import did_you_mean, usage
+
+SHIPPED = Path(__file__).parent.parent / "studies"
+
+
+def shipped() -> dict[str, Path]:
+    """Return the studies that come with savemark, by name."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
+
+
+def find(name: str) -> Path:
+    """Return the file of a shipped study, or of a path; anything else is a usage error."""
+    known = shipped()
+    if name in known:
+        return known[name]
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    raise usage(
+        f"`{name}` is neither a study nor a directory",
+        f"{did_you_mean(name, list(known))} For a directory write ./{name}, and create it first",
+    )
