@@ -1,0 +1,69 @@
+"""Fixtures: the fake engine in this process, and as a command of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fake_engine
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def engine(monkeypatch):
+    """The fake engine and report in the place of the real ones."""
+    import savemark
+
+    for name, module in (("_engine", fake_engine), ("report", fake_engine.fake_report())):
+        monkeypatch.setitem(sys.modules, f"savemark.{name}", module)
+        monkeypatch.setattr(savemark, name, module, raising=False)
+    # Modules that have bound the other engine by name are imported anew.
+    for name in [n for n in sys.modules if n.startswith(("savemark.run.", "savemark.cli."))]:
+        monkeypatch.delitem(sys.modules, name)
+    return fake_engine
+
+
+@pytest.fixture
+def keys(engine):
+    from savemark.study.keys import Keys
+
+    return Keys.load()
+
+
+@pytest.fixture
+def place(tmp_path):
+    """An empty directory to measure."""
+    path = tmp_path / "place"
+    path.mkdir()
+    return path
+
+
+class Command:
+    """`savemark` with the fake engine, as a process in its own directory."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.terminal = subprocess.PIPE  # what stderr is
+
+    def popen(self, *words, **environment):
+        return subprocess.Popen(
+            [sys.executable, str(ROOT / "tests" / "fake_engine.py"), *map(str, words)],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment},
+            stdout=subprocess.PIPE,
+            stderr=self.terminal,
+            text=True,
+        )
+
+    def __call__(self, *words, **environment):
+        process = self.popen(*words, **environment)
+        out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+
+@pytest.fixture
+def savemark(tmp_path):
+    return Command(tmp_path)

@@ -1,0 +1,106 @@
+"""`savemark run s3://…` with the real engine against a server on loopback."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import s3_server
+
+SMALL = ["--size", "16m", "--codec", "none,zstd", "--streams", "2", "--repeats", "1"]
+FOREIGN = {"data/keep": b"not ours"}
+
+
+@pytest.fixture
+def server():
+    server = s3_server.start()
+    server.objects.update(FOREIGN)
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def savemark(server, tmp_path):
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    endpoint = f"http://127.0.0.1:{server.server_port}"
+    keys = {"AWS_ACCESS_KEY_ID": "key-of-tests", "AWS_SECRET_ACCESS_KEY": "secret-of-tests"}
+
+    def savemark(*words, **changes):
+        return subprocess.run(
+            [sys.executable, "-m", "savemark", *map(str, words)],
+            env={**mine, **keys, "AWS_ENDPOINT_URL": endpoint, "HOME": str(tmp_path), **changes},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return savemark
+
+
+def test_a_study_runs_in_a_bucket_and_leaves_only_what_was_there(savemark, server, tmp_path):
+    done = savemark("run", "s3://bucket/scratch", *SMALL, "--out", "run")
+    assert done.returncode == 0, done.stderr
+    assert server.objects == FOREIGN
+    assert not server.uploads
+    head = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert head["study"]["buckets"] == ["s3://bucket/scratch"]
+    lines = (tmp_path / "run" / "records.jsonl").read_text().splitlines()
+    records = [json.loads(line)["record"] for line in lines]
+    taken = {record["path"]["storage"] for record in records}
+    assert taken <= {"object", "null"}
+    assert "object" in taken
+    saves = [r for r in records if r["trial"]["workload"] == "checkpoint"]
+    assert len(saves) == 2
+    assert any("127.0.0.1" in note for note in saves[0]["path"]["notes"])
+    everything = "".join(path.read_text() for path in (tmp_path / "run").glob("*.json*"))
+    assert "secret-of-tests" not in everything
+    assert "key-of-tests" not in everything
+
+
+def test_a_bucket_and_a_directory_are_measured_in_one_run(savemark, server, tmp_path):
+    (tmp_path / "disk").mkdir()
+    words = ["run", "disk=./disk", "cloud=s3://bucket/scratch", *SMALL, "--out", "run"]
+    done = savemark(*words, "--storage", "posix", "--no-direct", "--part-size", "5m")
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "run" / "records.jsonl").read_text().splitlines()
+    entries = [json.loads(line) for line in lines]
+    trials = [e for e in entries if e["role"] == "trial"]
+    taken = {(e["label"], e["record"]["path"]["storage"]) for e in trials}
+    assert taken == {("disk", "posix"), ("cloud", "object")}
+    assert server.objects == FOREIGN
+
+
+def test_what_cannot_be_is_told_before_anything_is_written(savemark, server):
+    for words, said, changes in [
+        (["s3://bucket/data"], "not empty", {}),
+        (["s3://nowhere/x"], "no bucket `nowhere`", {}),
+        (["http://bucket/x"], "s3://, gs:// and az://", {}),
+        (["s3://me:secret@bucket/x"], "credentials", {}),
+        (["s3://bucket/x"], "nothing listens", {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}),
+        (
+            ["s3://bucket/x"],
+            "no credentials",
+            {"AWS_ACCESS_KEY_ID": "", "AWS_EC2_METADATA_DISABLED": "true"},
+        ),
+    ]:
+        done = savemark("run", *words, *SMALL, **changes)
+        assert done.returncode in (1, 2, 5), (said, done.stderr)
+        assert said in done.stderr
+        assert "secret@" not in done.stderr
+        assert "Traceback" not in done.stderr
+    assert server.objects == FOREIGN
+
+
+def test_a_folder_that_a_killed_run_left_is_removed(savemark, server):
+    marker = {"run_id": "old", "pid": 1 << 30, "host": os.uname().nodename}
+    server.objects["scratch/savemark-old/.savemark"] = json.dumps(marker).encode()
+    server.objects["scratch/savemark-old/shard-x"] = b"left"
+    done = savemark("run", "s3://bucket/scratch", *SMALL)
+    assert done.returncode == 0, done.stderr
+    assert "left by a savemark run that was killed" in done.stderr
+    assert server.objects == FOREIGN

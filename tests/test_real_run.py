@@ -1,0 +1,189 @@
+"""`savemark run` with the real engine, on whatever filesystem the tests run on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import fake_engine
+
+SMALL = ["--size", "16m", "--codec", "none,zstd", "--streams", "0,2"]
+TRIALS = 4 + 7  # settings and ceilings in a block
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts `savemark` as a process of its own, in its own directory."""
+
+    def start(*words):
+        return subprocess.Popen(
+            [sys.executable, "-m", "savemark", *map(str, words)],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+@pytest.fixture
+def savemark(start):
+    def savemark(*words):
+        process = start(*words)
+        out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+    return savemark
+
+
+@pytest.fixture
+def storage(place):
+    """The options with which this filesystem can be measured."""
+    from savemark import _engine
+
+    target = json.loads(_engine.host(str(place)))["target"]
+    uring = {f["name"]: f["available"] for f in json.loads(_engine.features())}["io_uring"]
+    if target["class"] == "memory":
+        return ["--storage", "posix", "--no-direct"]
+    return [] if uring else ["--storage", "posix"]
+
+
+def records(folder):
+    return [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+
+
+def wait_for_records(folder, count):
+    until = time.monotonic() + 60
+    file = folder / "records.jsonl"
+    while not (file.exists() and file.read_bytes().count(b"\n") >= count):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_the_fake_engine_knows_no_key_that_the_real_one_lacks():
+    from savemark import _engine
+
+    real = json.loads(_engine.schema())
+    for group in ("workloads", "storages"):
+        for name, part in fake_engine.SCHEMA[group].items():
+            assert set(part["properties"]) <= set(real[group][name].get("properties", {})), name
+
+
+def test_shipped_studies_resolve():
+    from savemark.study.keys import Keys
+    from savemark.study.load import load
+    from savemark.study.plan import validate
+    from savemark.study.shipped import shipped
+
+    keys = Keys.load()
+    for file in shipped().values():
+        validate(load(file, keys), keys, [("x", "/somewhere")])
+
+
+def test_quick_from_end_to_end(savemark, place, storage, tmp_path):
+    done = savemark("run", place, "--out", "out", "--repeats", "2", *SMALL, *storage)
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "out"
+    lines = records(out)
+    assert len(lines) == 2 * TRIALS
+    assert {line["status"] for line in lines} == {"ok"}
+    assert (out / "report.html").stat().st_size < 3 << 20
+    assert "none × 2" in done.stdout
+    assert done.stdout.splitlines()[-1] == "report      out/report.html"
+    assert not list(place.iterdir())
+
+    before = (out / "report.md").read_text()
+    assert savemark("report", "out").returncode == 0
+    assert (out / "report.md").read_text() == before, "rebuilt from the records alone"
+    summary = json.loads(savemark("report", "out", "--json").stdout)
+    assert summary
+
+
+def test_kill_9_and_resume(start, savemark, place, storage, tmp_path):
+    process = start("run", place, "--out", "out", "--repeats", "3", *SMALL, *storage)
+    wait_for_records(tmp_path / "out", 5)
+    process.kill()
+    process.communicate()
+    kept = records(tmp_path / "out")
+    assert list(place.iterdir()), "killed in the middle: its folder is still there"
+    done = savemark("run", "--resume", "out")
+    assert done.returncode == 0, done.stderr
+    lines = records(tmp_path / "out")
+    assert lines[: len(kept)] == kept
+    assert sorted(line["index"] for line in lines) == list(range(3 * TRIALS))
+    assert not list(place.iterdir())
+
+
+def test_ctrl_c_inside_the_engine(start, place, storage, tmp_path):
+    words = ["--size", "256m", "--codec", "gzip", "--streams", "0", "--repeats", "9"]
+    process = start("run", place, "--out", "out", *words, *storage)
+    wait_for_records(tmp_path / "out", 1)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "savemark run --resume out" in err
+    assert time.monotonic() - began < 10
+    assert not list(place.iterdir())
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a tmpfs at /dev/shm")
+def test_a_tmpfs_is_refused_with_the_fix(savemark, tmp_path):
+    place = Path("/dev/shm") / f"savemark-test-{os.getpid()}"
+    place.mkdir()
+    try:
+        done = savemark("run", place)
+        assert done.returncode == 5
+        assert "refuses O_DIRECT" in done.stderr
+        assert "--no-direct" in done.stderr.split("hint: ")[1]
+        assert not list(place.iterdir())
+        assert not (tmp_path / "savemark-runs").exists()
+    finally:
+        place.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--size", "4kB"], "4KiB"),
+        (["--codec", "zsdt"], "did you mean `zstd`?"),
+        (["--codec", "zstd", "--level", "99"], "level"),
+        (["--storage", "posix", "--fixed-buffers", "on"], "uring"),
+        (["--strems", "4"], "--streams"),
+    ],
+)
+def test_misspelt_options_name_the_right_one(savemark, place, words, message):
+    done = savemark("run", place, *words)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_directory_as_the_state(savemark, place, storage, tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "weights.bin").write_bytes(os.urandom(3 << 20))
+    (model / "config.json").write_text("{}")
+    words = [
+        "--state",
+        model,
+        "--codec",
+        "tar",
+        "--streams",
+        "0",
+        "--repeats",
+        "1",
+        "--size",
+        "16m",
+    ]
+    done = savemark("run", place, "--out", "out", *words, *storage)
+    assert done.returncode == 0, done.stderr
+    (saved,) = [line["record"] for line in records(tmp_path / "out") if line["role"] == "trial"]
+    assert saved["trial"]["state"] == str(model)
+    assert saved["phases"][0]["user_bytes"] >= 3 << 20

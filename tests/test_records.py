@@ -1,0 +1,99 @@
+"""Reading a run folder: types, torn lines, failed trials, timelines."""
+
+import json
+
+import polars as pl
+import pytest
+
+from made_run import Made, make_run
+from savemark.errors import SavemarkError
+from savemark.records import cores, phases, read_run, write_timelines
+from savemark.records.frame import setting
+
+SMALL = {"codecs": ("none", "zstd"), "streams": (0, 4), "repeats": 2}
+
+
+def test_a_run_and_its_frame(tmp_path):
+    run = read_run(make_run(tmp_path, Made(**SMALL)))
+    assert run.study_name == "quick"
+    assert [(t.label, t.target) for t in run.targets] == [("scratch", "/mnt/scratch")]
+    assert not run.failed
+    assert not run.missing
+    frame = phases(run)
+    trials = frame.filter(pl.col("role") == "trial")
+    assert len(trials) == 2 * 2 * 2 * 2  # codecs × streams × repeats × phases
+    assert set(trials["phase"]) == {"save", "restore"}
+    assert trials["streams"].dtype == pl.Int64
+    assert trials["elapsed_ns"].null_count() == 0
+    assert trials["stage_transfer_ns"].null_count() == 0
+    assert set(trials.filter(pl.col("phase") == "restore")["verified"]) == {"every chunk"}
+
+
+def test_torn_last_line_and_stopped_run(tmp_path):
+    run = read_run(make_run(tmp_path, Made(**SMALL, stop_after=5, torn=True)))
+    assert len(run.entries) == 5
+    assert run.unreadable_lines == 1
+    assert len(run.missing) == len(run.plan) - 5
+
+
+def test_a_repeated_index_counts_once_and_the_later_line_wins(tmp_path):
+    folder = make_run(tmp_path, Made(**SMALL))
+    lines = (folder / "records.jsonl").read_text().splitlines()
+    failed = json.loads(lines[0]) | {
+        "status": "failed",
+        "record": None,
+        "error": {"kind": "failed"},
+    }
+    (folder / "records.jsonl").write_text("\n".join([json.dumps(failed), *lines]) + "\n")
+    run = read_run(folder)
+    assert len(run.entries) == len(lines)
+    assert not run.failed
+
+
+def test_failed_trials_stay_as_rows(tmp_path):
+    frame = phases(read_run(make_run(tmp_path, Made(**SMALL, fail=("zstd", 4)))))
+    failed = frame.filter(pl.col("status") == "failed")
+    assert len(failed) == 2
+    assert set(failed["setting"]) == {"zstd × 4"}
+    assert failed["phase"].null_count() == 2
+    assert "No space left" in failed["error_message"][0]
+
+
+def test_empty_run_has_all_columns(tmp_path):
+    folder = make_run(tmp_path, Made(**SMALL))
+    (folder / "records.jsonl").unlink()
+    frame = phases(read_run(folder))
+    assert frame.is_empty()
+    assert {"codec", "streams", "elapsed_ns"} <= set(frame.columns)
+
+
+def test_timelines(tmp_path):
+    folder = make_run(tmp_path, Made(**SMALL))
+    table = pl.read_parquet(write_timelines(folder))
+    assert {"index", "phase", "start_ns", "bytes"} <= set(table.columns)
+    one = table.filter(
+        (pl.col("index") == table["index"][0]) & (pl.col("phase") == table["phase"][0])
+    )
+    assert one["start_ns"].to_list() == [i * 100_000_000 for i in range(len(one))]
+
+
+def test_not_a_run(tmp_path):
+    with pytest.raises(SavemarkError, match="not a run folder"):
+        read_run(tmp_path)
+    (tmp_path / "run.json").write_text('{"schema": 99}')
+    with pytest.raises(SavemarkError, match="schema 99"):
+        read_run(tmp_path)
+
+
+def test_settings_have_one_name():
+    assert setting({"codec": "zstd", "streams": 4}) == "zstd × 4"
+    assert setting({"codec": None, "streams": 0, "payload": "text"}) == "none × 0, payload text"
+    assert setting({"streams": 2}) == "streams × 2"
+    assert setting({"target": "fast", "codec": "zstd", "streams": 4}) == "zstd × 4"
+    assert setting({}) == "the only setting"
+
+
+def test_cores_know_affinity_and_quota():
+    assert cores({"cpu": {"logical": 8, "available": 4}}) == 4
+    assert cores({"cpu": {"available": 4}, "limits": {"cgroup_cpus": 1.5}}) == 2
+    assert cores({}) is None

@@ -1,0 +1,214 @@
+"""The report of a made run: complete, small, offline, honest about what is missing."""
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from rich.console import Console
+
+from made_run import Made, make_run
+from savemark import report
+
+SMALL = {"codecs": ("none", "lz4", "zstd"), "streams": (0, 2, 4), "repeats": 3}
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    folder = make_run(tmp_path_factory.mktemp("quick"))
+    report.build(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(quick):
+    return (quick / "report.html").read_text(encoding="utf-8")
+
+
+def screen(folder, width=100):
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    report.terminal(folder, console)
+    return console.file.getvalue()
+
+
+def built(folder, made):
+    path = report.build(make_run(folder, made))
+    return path.read_text(encoding="utf-8"), report.summary(folder), screen(folder)
+
+
+def test_everything_is_written(quick):
+    names = {path.relative_to(quick).as_posix() for path in quick.rglob("*") if path.is_file()}
+    assert {"report.html", "report.md", "tables/settings.csv", "tables/phases.csv"} <= names
+    for figure in ("times", "stages", "threads", "latency", "timeline", "order"):
+        assert {f"figures/{figure}.svg", f"figures/{figure}.png"} <= names
+
+
+def test_page_is_small_and_loads_nothing(quick, page):
+    assert (quick / "report.html").stat().st_size < 3_000_000
+    loads = re.findall(r"""(?:src|href)=["']([^"']+)|url\(([^)]+)\)|@import""", page)
+    for found in (a or b for a, b in loads):
+        assert not re.match(r"(https?:)?//", found), found
+    assert "<script src" not in page
+
+
+def test_every_repeat_is_a_mark(quick, page):
+    figure = page[page.index('id="figure-times"') : page.index("</figure>")]
+    assert figure.count('aria-roledescription="point"') == 24 * 5 * 2
+    assert "zstd × 8, repeat 5: save" in figure
+    assert "disk write 2.04 GB/s" in figure
+
+
+def test_colours_follow_the_page_in_the_dark(page):
+    drawn = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    assert "var(--codec-zstd)" in drawn
+    assert "var(--text)" in drawn
+    assert "prefers-color-scheme:dark" in page
+    assert set(re.findall(r'(?:fill|stroke)="(#[0-9a-f]{6})"', drawn)) == set()
+
+
+def test_verdict_names_best_and_ties_without_claiming_a_winner(quick, page):
+    data = report.summary(quick)
+    best = data["targets"][0]["best"]["total"]
+    assert (best["setting"], best["tied"]) == ("zstd × 8", ["zstd × 4"])
+    assert "5 repeats cannot tell it from zstd × 4" in data["verdict"]
+    assert data["verdict"].split(":")[0] in page
+    assert {note["id"] for note in data["notes"]} == {"HC-13", "HC-17"}
+    assert (data["valid"], data["validity"]) == (True, "valid with 2 notes")
+    json.dumps(data)
+
+
+def test_cells_carry_their_numbers(quick):
+    cells = {cell["setting"]: cell for cell in report.summary(quick)["cells"]}
+    assert len(cells) == 24
+    none = cells["none × 4"]
+    assert none["save_limit"] == "disk write"
+    assert 0.9 < none["save_of_limit"] < 1
+    assert none["save_user_bytes_per_s"] == pytest.approx(2**31 / none["save_s_median"])
+    assert cells["gzip × 0"]["save_limit"] == "codec gzip × 1 core"
+    assert cells["zstd × 4"]["ratio"] == pytest.approx(1.28, abs=0.001)
+
+
+@pytest.mark.parametrize("width", [100, 80])
+def test_terminal_fits(quick, width):
+    text = screen(quick, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "◀ best" in text
+    assert "… all 24 in the report" in text
+    assert "ceilings" in text
+    assert "…" not in text.split("… all 24")[0]  # nothing was cut off
+    assert ("[range n=5]" in text) == (width == 100)
+
+
+def test_six_repeats_are_tested(tmp_path):
+    html, data, _ = built(tmp_path, Made(repeats=6))
+    assert data["targets"][0]["best"]["total"]["rule"].startswith("exact Mann-Whitney")
+    assert "HC-17" not in {note["id"] for note in data["notes"]}
+    assert "[95 %]" in html
+
+
+def test_failed_cell(tmp_path):
+    html, data, text = built(tmp_path, Made(**SMALL, fail=("zstd", 4)))
+    assert data["trials"]["failed"] == 3
+    assert "No space left" in html
+    assert "HC-20" in text
+    assert "3 failed" in html
+    assert data["valid"]
+
+
+def test_stopped_run_says_how_to_finish(tmp_path):
+    _, data, text = built(tmp_path, Made(**SMALL, stop_after=20, torn=True))
+    assert data["trials"]["not_run"] > 0
+    assert "--resume" in text.replace("\n", " ")
+
+
+def test_without_ceilings_nothing_is_claimed(tmp_path):
+    html, data, _ = built(tmp_path, Made(**SMALL, ceilings=False))
+    assert all(cell["save_of_limit"] is None for cell in data["cells"])
+    assert "HC-03" in {each["id"] for each in data["unverified"]}
+    assert "unverified" in data["validity"]
+    assert "no ceiling was measured" in html
+
+
+def test_without_device_counters_nothing_is_verified(tmp_path):
+    _, data, _ = built(tmp_path, Made(**SMALL, device=False))
+    assert {"HC-02", "HC-31"} <= {each["id"] for each in data["unverified"]}
+
+
+def test_bytes_that_never_reached_the_disk_are_blocked(tmp_path):
+    html, data, text = built(tmp_path, Made(**SMALL, cached=True))
+    assert data["validity"].startswith("invalid: HC-02")
+    assert data["targets"][0]["best"]["total"] is None
+    assert "no setting can be recommended" in text.replace("\n", " ")
+    assert "blocked by HC-02" in html
+
+
+def test_warm_restores_block_only_restores(tmp_path):
+    html, data, text = built(tmp_path, Made(**SMALL, warm=True))
+    assert data["validity"].startswith("invalid: HC-05")
+    assert data["targets"][0]["best"]["save"]["setting"]
+    assert data["targets"][0]["best"]["restore"] is None
+    assert "for save alone" in data["verdict"]
+    assert "HC-05" in text
+    assert "blocked by HC-05" in html
+
+
+def test_one_codec(tmp_path):
+    html, data, _ = built(tmp_path, Made(codecs=("none",), streams=(0, 4), repeats=2))
+    assert len(data["cells"]) == 2
+    assert "codec pays" not in data["verdict"]
+    assert "<svg" in html
+
+
+def test_one_setting_one_repeat(tmp_path):
+    html, data, _ = built(tmp_path, Made(codecs=("none",), streams=(4,), repeats=1))
+    assert "the only setting measured" in data["verdict"]
+    assert "[range]" in html
+
+
+def test_two_targets(tmp_path):
+    html, data, text = built(tmp_path, Made(**SMALL, targets={"fast": 1.0, "slow": 0.3}))
+    assert [target["label"] for target in data["targets"]] == ["fast", "slow"]
+    assert "On fast use" in data["verdict"]
+    assert "On slow use" in data["verdict"]
+    assert "Every setting on slow" in html
+    assert "slow: write 0.61 GB/s" in text
+
+
+def test_nothing_finished(tmp_path):
+    html, data, _ = built(tmp_path, Made(**SMALL, stop_after=0))
+    assert data["validity"] == "invalid: no trial finished"
+    assert "Not drawn:" in html
+
+
+def test_labels_and_messages_are_escaped(tmp_path):
+    html, _, text = built(tmp_path, Made(**SMALL, targets={"<b>[red]x": 1.0}))
+    assert "<b>[red]" not in html
+    assert "&lt;b&gt;" in html
+    assert "/mnt/<b>[red]x" not in text or "[red]" in text
+
+
+def test_a_report_can_be_built_again(quick, page):
+    report.build(quick)
+    assert (quick / "report.html").read_text(encoding="utf-8") == page
+
+
+def test_chromium_opens_it_without_a_complaint(quick, tmp_path):
+    if CHROMIUM is None:
+        assert "chromium" not in os.environ.get("SAVEMARK_REQUIRE", ""), "chromium is required"
+        pytest.skip("no chromium here")
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic"]
+    command += ["--no-first-run", "--disable-background-networking", "--disable-component-update"]
+    command += ["--disable-sync", "--enable-logging=stderr", f"--user-data-dir={tmp_path}"]
+    command += ["--dump-dom", f"file://{quick / 'report.html'}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "CONSOLE" not in done.stderr
+    dom = done.stdout
+    assert report.summary(quick)["verdict"].split(":")[0] in dom
+    assert dom.count('aria-roledescription="point"') >= 24 * 5 * 2
+    assert '<form class="tools">' in dom  # the script ran: it shows the filters

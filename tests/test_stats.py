@@ -1,0 +1,133 @@
+"""Known values: binomial intervals, exact tests, Holm, ties, rates, and what binds."""
+
+import itertools
+
+import pytest
+
+from savemark.stats import (
+    Ceiling,
+    group_of_best,
+    holm,
+    limit,
+    mann_whitney,
+    median,
+    rate,
+    repeats_needed,
+    smallest_p,
+    spread,
+)
+
+
+@pytest.mark.parametrize(
+    ("n", "rank", "coverage"),
+    # Tables of nonparametric confidence intervals for the median, for example Hahn & Meeker.
+    [(6, 1, 0.96875), (8, 1, 0.9921875), (9, 2, 0.9609375), (10, 2, 0.978515625), (20, 6, 0.9586)],
+)
+def test_order_statistic_interval(n, rank, coverage):
+    found = spread(range(1, n + 1))
+    assert (found.low, found.high) == (rank, n + 1 - rank)
+    assert found.coverage == pytest.approx(coverage, abs=1e-4)
+    assert found.kind == "95 %"
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_few_samples_give_the_range_and_say_so(n):
+    found = spread(range(n, 0, -1))
+    assert (found.low, found.high, found.coverage) == (1, n, None)
+    assert found.kind == f"range, n = {n}"
+
+
+def test_median_and_no_samples():
+    assert median([3, 1, 2]) == 2
+    assert median([4, 1, 2, 3]) == 2.5
+    with pytest.raises(ValueError, match="at least one"):
+        spread([])
+
+
+def test_smallest_p_and_repeats_needed_as_published():
+    assert [round(smallest_p(n, n), 4) for n in (3, 5, 6, 7)] == [0.1, 0.0079, 0.0022, 0.0006]
+    assert repeats_needed(19) == 6  # the best of 20
+    assert repeats_needed(23) == 6  # the best of 24
+    assert repeats_needed(1) == 4
+
+
+def test_mann_whitney_complete_separation_and_ties():
+    assert mann_whitney([1, 2, 3, 4, 5], [6, 7, 8, 9, 10]) == pytest.approx(2 / 252)
+    assert mann_whitney([1, 1, 2], [1, 2, 2]) == pytest.approx(_brute([1, 1, 2], [1, 2, 2]))
+    assert mann_whitney([1, 1], [1, 1]) == 1
+
+
+def _brute(a, b):
+    def u(x, y):
+        return sum((i > j) + 0.5 * (i == j) for i in x for j in y)
+
+    pooled, centre = [*a, *b], len(a) * len(b) / 2
+    far = []
+    for chosen in itertools.combinations(range(len(pooled)), len(a)):
+        x = [pooled[i] for i in chosen]
+        y = [pooled[i] for i in range(len(pooled)) if i not in chosen]
+        far.append(abs(u(x, y) - centre) >= abs(u(a, b) - centre) - 1e-9)
+    return sum(far) / len(far)
+
+
+def test_holm():
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([]) == []
+
+
+def test_few_repeats_group_by_overlap_and_claim_nothing():
+    samples = [[1.0, 1.1, 1.2], [1.15, 1.3, 1.4], [2.0, 2.1, 2.2]]
+    found = group_of_best(samples, [1.1, 1.3, 2.1])
+    assert (found.best, found.tied, found.tested) == (0, (1,), False)
+    assert found.needed == 5
+
+
+def test_enough_repeats_are_tested():
+    base = [1.00, 1.01, 1.02, 1.03, 1.04, 1.05]
+    samples = [base, [x + 0.005 for x in base], [x + 1 for x in base]]
+    found = group_of_best(samples, [median(s) for s in samples])
+    assert (found.best, found.tied, found.tested) == (0, (1,), True)
+    assert found.p_adjusted[2] == pytest.approx(2 * 2 / 924)
+
+
+def test_a_single_setting_has_no_rivals():
+    found = group_of_best([[1.0]], [1.0])
+    assert (found.best, found.tied, found.tested) == (0, (), False)
+
+
+def test_rates_come_from_times():
+    assert rate([100, 100, 100], [1.0, 2.0, 10.0]) == 50  # amount / median time
+    assert rate([100, 300], [1.0, 1.0]) == 200  # unequal amounts: sums
+
+
+def ceiling(name, title, value):
+    return Ceiling(name, "", title, spread([1.0]), value, None, None, 1.0, 1)
+
+
+CEILINGS = {
+    "write": ceiling("write", "disk write", 2.0),
+    "memcpy": ceiling("memcpy", "memory copy", 1.5),
+    "codec/zstd encode": ceiling("codec/zstd", "codec zstd", 0.5),
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "ratio", "expected"),
+    [
+        (("none", 4), 1.0, (2.0, "disk write")),
+        (("zstd", 0), 1.3, (0.5, "codec zstd × 1 core")),
+        (("zstd", 2), 1.3, (1.0, "codec zstd × 2 cores")),
+        (("zstd", 8), 1.3, (2.0, "codec zstd × 4 cores")),  # no more threads than cores
+        (("tar", 4), 1.0, (1.5, "memory copy")),
+        (("lz4", 4), 1.1, (2.2, "disk write")),
+    ],
+)
+def test_what_binds(where, ratio, expected):
+    found = limit(where, "save", ratio, CEILINGS, 4)
+    assert (found.rate, found.name) == (pytest.approx(expected[0]), expected[1])
+
+
+def test_without_a_disk_ceiling_nothing_is_claimed():
+    assert limit(("zstd", 2), "save", 1.3, {}, 4) is None
+    assert limit(("zstd", 2), "restore", 1.3, CEILINGS, 4) is None
+    assert limit(("none", 2), "copy", 1.0, CEILINGS, 4) is None
