@@ -1,0 +1,43 @@
+# Thin lines over the real tools. Two of them set everything up on a fresh machine: `make quick` and `make test`.
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+SCRATCH ?= scratch
+ENGINE := Cargo.lock Cargo.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+.PHONY: quick test lint bench docs clean
+
+quick: $(VENV)/engine ## measure SCRATCH (default: a directory in the checkout) and print the report's path
+	@mkdir -p $(SCRATCH)
+	$(VENV)/bin/savemark run $(SCRATCH)
+
+test: $(VENV)/engine lint docs ## everything; pytest comes last, so its summary is the last thing printed
+	cargo test --workspace --quiet
+	$(PYTHON) -m pytest
+
+lint: $(VENV)/engine
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m ruff check --quiet
+	$(PYTHON) -m mypy
+
+docs: $(VENV)/engine ## the API of the engine, and the reference pages that are generated from its schema
+	RUSTDOCFLAGS="-D warnings" cargo doc --package savemark-engine --no-deps --document-private-items --quiet
+	$(PYTHON) docs/build.py --check
+
+bench: $(VENV)/engine ## side by side with fio and with our own ceilings, interleaved; about 10 minutes
+	@mkdir -p $(SCRATCH)
+	$(PYTHON) bench/run.py $(SCRATCH)
+
+clean:
+	rm -rf target $(VENV) $(SCRATCH)
+
+# The environment, then the engine in it. Pip runs again only when what it installs has changed.
+$(VENV)/packages: pyproject.toml
+	python3 -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check 'maturin>=1.9.4,<2'
+	@touch $@
+
+$(VENV)/engine: $(VENV)/packages $(ENGINE)
+	VIRTUAL_ENV=$(abspath $(VENV)) $(VENV)/bin/maturin develop --release --quiet --locked --extras dev
+	@touch $@

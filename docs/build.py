@@ -1,0 +1,102 @@
+"""Writes the reference pages that come from the engine's schema; with --check only compares them.
+
+The same run checks that every relative link in the documentation leads somewhere.
+"""
+
+import argparse
+import json
+import re
+import sys
+from pathlib import Path
+
+from savemark import _engine
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "reference" / "trial.md"
+HEAD = """# Reference: the options of a trial
+
+Generated from the engine's schema by `docs/build.py`; do not edit. The same names are YAML keys in
+a study and, with dashes, flags of `savemark run`.
+"""
+
+
+def default(option: dict) -> str:
+    """The default as people would write it."""
+    value = option.get("default")
+    if value is None:
+        return "none"
+    if option.get("format") == "size":
+        return _engine.format_size(value)
+    if option.get("format") == "span":
+        return f"{value:g} s"
+    return json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def values(option: dict, schema: dict) -> str:
+    """What may be given."""
+    if option.get("format") in ("size", "span"):
+        return {"size": "a size", "span": "a duration"}[option["format"]]
+    for place in (option, *option.get("anyOf", [])):
+        if "$ref" in place:
+            choices = schema["$defs"][place["$ref"].rsplit("/", 1)[1]]
+            names = choices.get("enum") or [c["const"] for c in choices["oneOf"]]
+            return " · ".join(f"`{name}`" for name in names)
+    kind = option.get("type", "")
+    kinds = kind if isinstance(kind, list) else [kind]
+    words = {"integer": "a number", "boolean": "true or false", "string": "text"}
+    return next((words[k] for k in kinds if k in words), "any")
+
+
+def table(schema: dict) -> str:
+    """One group of options."""
+    options = schema.get("properties", {})
+    if not options:
+        return "No options.\n"
+    rows = ["| key | values | default | meaning |", "|---|---|---|---|"]
+    for name, option in options.items():
+        meaning = option.get("description", "").replace("\n", " ").replace("|", "\\|")
+        rows.append(f"| `{name}` | {values(option, schema)} | {default(option)} | {meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+def page() -> str:
+    """The whole page."""
+    schema = json.loads(_engine.schema())
+    parts = [HEAD, "## Every trial\n", table(schema["common"])]
+    for title, group in (("Workloads", "workloads"), ("Storages", "storages")):
+        parts.append(f"## {title}\n")
+        for name, options in schema[group].items():
+            parts += [f"### `{name}`\n", table(options)]
+    parts.append("## Codecs\n\n" + " · ".join(f"`{c}`" for c in schema["codecs"]) + "\n")
+    parts.append("## Payloads\n\n" + " · ".join(f"`{p}`" for p in schema["payloads"]) + "\n")
+    return "\n".join(parts)
+
+
+def broken_links() -> list[str]:
+    """Relative links that lead nowhere."""
+    broken = []
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text()):
+            if "://" not in link and not (document.parent / link).exists():
+                broken.append(f"{document.relative_to(ROOT)}: {link}")
+    return broken
+
+
+def main() -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="compare only")
+    made, wrong = page(), broken_links()
+    if parser.parse_args().check:
+        if not PAGE.exists() or PAGE.read_text() != made:
+            wrong.append(f"{PAGE.relative_to(ROOT)} is not what the schema says: run docs/build.py")
+    else:
+        PAGE.parent.mkdir(parents=True, exist_ok=True)
+        PAGE.write_text(made)
+    for line in wrong:
+        sys.stderr.write(f"{line}\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
