@@ -128,11 +128,11 @@ fn under_faults(root: &std::path::Path, rounds: std::ops::Range<u64>) -> (u32, u
     for round in rounds {
         let state = GeneratedState::new(PayloadKind::Random, round, (6 << 20) + round * 4099);
         let codec = CodecName::ALL[round as usize % CodecName::ALL.len()];
-        server.set(Faults { errors: 100, delays: 100, cuts: 50, flips: 0, always: None });
+        server.set(Faults { errors: 100, delays: 100, cuts: 50, ..Faults::default() });
         let options = SaveOptions { chunk_bytes: 1 << 20, ..options(codec, (round % 3) as u32) };
         save_to(&storage, &state, &options).unwrap_or_else(|e| panic!("round {round}: {e}"));
         // A flipped bit must be found; a restore that finds none must be right.
-        server.set(Faults { errors: 100, delays: 50, cuts: 50, flips: 30, always: None });
+        server.set(Faults { errors: 100, delays: 50, cuts: 50, flips: 30, ..Faults::default() });
         match restores(&storage, &state) {
             Ok(()) => whole += 1,
             Err(e) if e.kind == Kind::Corrupt => refused += 1,

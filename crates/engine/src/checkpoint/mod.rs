@@ -7,6 +7,7 @@
 //!
 //! Shards carry the id of their save in their name, so a new save never touches a byte of the previous checkpoint.
 
+pub mod abandoned;
 mod direct;
 pub mod inspect;
 pub mod manifest;
