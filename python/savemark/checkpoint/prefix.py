@@ -1,0 +1,92 @@
+"""Checkpoints in buckets: the same layout as in directories, without locks.
+
+Two saves to one URL are told apart by the ids in their shards' names, and the last manifest wins.
+So nothing is removed that may belong to a save under way: only what has been idle for long.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+from savemark.checkpoint.place import NAME, Entry, Json, Place
+from savemark.errors import usage
+
+# A save that does nothing for so long has been killed. MinIO drops unfinished uploads as late.
+IDLE_S = 24 * 3600.0
+# Bytes of a chunk, which is one request of a restore: a request costs a round trip, not a seek.
+CHUNK_BYTES = 8 << 20
+
+
+class Prefix(Place):
+    """The objects below a URL: s3://bucket/prefix, gs://…, az://…."""
+
+    storage = "object"
+    defaults = {"chunk_size": CHUNK_BYTES}
+    instead = {
+        name: "a URL goes through object storage; leave --storage out"
+        for name in ("null", "memory", "posix", "uring")
+    }
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        if not self.url.partition("://")[2]:
+            raise usage(f"{url} names no bucket", "for example s3://bucket/prefix")
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def name(self) -> str:
+        return self.url.rsplit("/", 1)[-1]
+
+    def below(self, name: str) -> Self:
+        return type(self)(f"{self.url}/{name}")
+
+    def _bucket(self) -> Any:
+        import savemark._engine as engine
+
+        return engine.Bucket(self.url)
+
+    def check_exists(self) -> None:
+        """A prefix is what is below it; a wrong bucket is told by the first request."""
+
+    def names(self) -> tuple[list[str], list[str]]:
+        folders, files = self._bucket().list()
+        return folders, files
+
+    @contextmanager
+    def new(self) -> Iterator[None]:
+        yield
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        yield
+
+    def remove(self) -> bool:
+        import savemark._engine as engine
+
+        engine.remove(self.looking())
+        return not any(self.names())
+
+    def clear_old(self, entry: Entry) -> bool:
+        self._clean_single(IDLE_S, dry_run=False)
+        return not any(self.names())
+
+    def clean(self, *, older_than_s: float, dry_run: bool) -> list[Json]:
+        """Remove what saves left that have been idle for `older_than_s`; tell what is younger."""
+        removed = self._clean_single(older_than_s, dry_run)
+        # A save that was killed early has left uploads alone, and those make no folder.
+        uploading = [
+            self.below(name) for name in self._bucket().uploading() if NAME.fullmatch(name)
+        ]
+        several = {place.name: place for place in [*self.several(), *uploading]}
+        for name, place in sorted(several.items()):
+            found = place._clean_single(older_than_s, dry_run)
+            removed += [{**file, "name": f"{name}/{file['name']}"} for file in found]
+        return removed
+
+    def _clean_single(self, older_than_s: float, dry_run: bool) -> list[Json]:
+        return list(json.loads(self._bucket().clean(older_than_s, dry_run)))
