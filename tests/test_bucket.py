@@ -57,6 +57,11 @@ def test_a_study_runs_in_a_bucket_and_leaves_only_what_was_there(savemark, serve
     saves = [r for r in records if r["trial"]["workload"] == "checkpoint"]
     assert len(saves) == 2
     assert any("127.0.0.1" in note for note in saves[0]["path"]["notes"])
+    # A ceiling moves as many objects at once as a save of as many streams.
+    moved = [r["trial"] for r in records if r["trial"]["workload"] == "sequential"]
+    assert moved
+    assert {t["workers"] for t in moved} == {2}
+    assert {t["transfer_size"] for t in moved} == {saves[0]["trial"]["chunk_size"]} == {4 << 20}
     everything = "".join(path.read_text() for path in (tmp_path / "run").glob("*.json*"))
     assert "secret-of-tests" not in everything
     assert "key-of-tests" not in everything

@@ -13,11 +13,10 @@ from typing import Any, Self
 
 from savemark.checkpoint.place import NAME, Entry, Json, Place
 from savemark.errors import usage
+from savemark.study.model import CHUNK_BYTES
 
 # A save that does nothing for so long has been killed. MinIO drops unfinished uploads as late.
 IDLE_S = 24 * 3600.0
-# Bytes of a chunk, which is one request of a restore: a request costs a round trip, not a seek.
-CHUNK_BYTES = 8 << 20
 
 
 class Prefix(Place):

@@ -11,6 +11,10 @@ from savemark.study.keys import AUTO, Keys, Trial
 
 # Storages that have no target.
 PLACELESS = ("null", "memory")
+# Bytes of a chunk in a bucket, which is one request of a restore: it costs a round trip, no seek.
+# In a small state it is less, so that every stream gets some.
+CHUNK_BYTES = 4 << 20
+SMALLEST_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -68,12 +72,37 @@ class Study:
         """Return one trial as it runs on the target `label`: a bucket has the storage `object`."""
         trial = self.trial_of(own, factors, keys)
         if label in self.buckets and trial.get("storage") not in PLACELESS:
-            trial["storage"] = "object"
+            trial = {**self._in_bucket(trial), "storage": "object"}
         if self.buckets:
             # Options of the other kind of target are not this one's.
             foreign = keys.of_storages() - keys.accepted(trial.get("workload"), trial["storage"])
             trial = {key: value for key, value in trial.items() if key not in foreign}
         return trial
+
+    def _in_bucket(self, trial: Trial) -> Trial:
+        """Return a trial as it is in a bucket, where one object at a time is no ceiling.
+
+        A save writes an object per stream at once, and restores them in requests of a chunk: the
+        ceilings do the same, on the most streams of any cell.
+        """
+        streams = max(int(n) for n in [*self._levels("streams", 4), 1])
+        size = trial.get("size")
+        chunk = CHUNK_BYTES
+        while isinstance(size, int) and chunk > SMALLEST_CHUNK and size < 2 * streams * chunk:
+            chunk //= 2
+        if trial.get("workload") == "checkpoint":
+            return {"chunk_size": chunk, **trial}
+        if trial.get("workload") != "sequential" or _rewrites(trial):
+            return trial
+        workers = max(int(trial.get("workers", 1)), streams)
+        transfer = max(int(trial.get("transfer_size", 0)), chunk)
+        if isinstance(size, int):
+            workers = min(workers, max(size // transfer, 1))
+        return {**trial, "workers": workers, "transfer_size": transfer}
+
+    def _levels(self, name: str, default: Any) -> list[Any]:
+        """Return all that a key of the trial is set to in some cell."""
+        return list(self.factors.get(name) or [self.trial.get(name, default)])
 
     def ceilings_at(self, label: str) -> dict[str, Trial]:
         """Return the useful ceilings that this target can run: an object is written once."""
@@ -109,11 +138,11 @@ class Study:
 
 
 def _rewrites(trial: Trial) -> bool:
-    """Whether a trial writes a file in another way than once, from front to back, by one worker."""
+    """Whether a trial writes files in another way than once, from front to back."""
     if trial.get("operation") != "write":
         return False
     once = trial.get("workload") == "sequential" and trial.get("sync", "end") == "end"
-    return not once or trial.get("duration") is not None or trial.get("workers", 1) != 1
+    return not once or trial.get("duration") is not None
 
 
 def _matches(cell: dict[str, Any], rule: dict[str, Any]) -> bool:
