@@ -80,36 +80,53 @@ class Study:
         return trial
 
     def _in_bucket(self, trial: Trial) -> Trial:
-        """Return a trial as it is in a bucket, where one object at a time is no ceiling.
-
-        A save writes an object per stream at once, and restores them in requests of a chunk: the
-        ceilings do the same, on the most streams of any cell.
-        """
-        streams = max(int(n) for n in [*self._levels("streams", 4), 1])
-        size = trial.get("size")
-        chunk = CHUNK_BYTES
-        while isinstance(size, int) and chunk > SMALLEST_CHUNK and size < 2 * streams * chunk:
-            chunk //= 2
-        if trial.get("workload") == "checkpoint":
-            return {"chunk_size": chunk, **trial}
-        if trial.get("workload") != "sequential" or _rewrites(trial):
+        """Return a trial as it is in a bucket, if it does not say otherwise."""
+        if trial.get("workload") != "checkpoint":
             return trial
-        workers = max(int(trial.get("workers", 1)), streams)
-        transfer = max(int(trial.get("transfer_size", 0)), chunk)
-        if isinstance(size, int):
-            workers = min(workers, max(size // transfer, 1))
-        return {**trial, "workers": workers, "transfer_size": transfer}
+        return {"chunk_size": self._chunk(trial), **trial}
 
-    def _levels(self, name: str, default: Any) -> list[Any]:
-        """Return all that a key of the trial is set to in some cell."""
-        return list(self.factors.get(name) or [self.trial.get(name, default)])
+    def _chunk(self, trial: Trial) -> int:
+        size, chunk = trial.get("size"), CHUNK_BYTES
+        while isinstance(size, int) and chunk > SMALLEST_CHUNK and size < 2 * chunk * self._most():
+            chunk //= 2
+        return chunk
+
+    def _streams(self) -> list[int]:
+        """Return the numbers of streams of all cells, 1 for the one that is sequential."""
+        levels = self.factors.get("streams") or [self.trial.get("streams", 4)]
+        return sorted({max(int(level), 1) for level in levels})
+
+    def _most(self) -> int:
+        return self._streams()[-1]
 
     def ceilings_at(self, label: str) -> dict[str, Trial]:
-        """Return the useful ceilings that this target can run: an object is written once."""
+        """Return the useful ceilings that this target can run: an object is written once.
+
+        In a bucket one object at a time is no ceiling, as a save writes one per stream. Nor are as
+        many as possible. So `write` becomes `write/1`, `write/8` …, of which the fastest counts.
+        """
         useful = self.useful_ceilings()
         if label not in self.buckets:
             return useful
-        return {name: trial for name, trial in useful.items() if not _rewrites(trial)}
+        names = [
+            name if trial.get("workload") != "sequential" else f"{name}/{streams}"
+            for name, trial in useful.items()
+            if not _rewrites(trial)
+            for streams in (self._streams() if trial.get("workload") == "sequential" else [0])
+        ]
+        return {name: self.ceiling(name) for name in names}
+
+    def ceiling(self, name: str) -> Trial:
+        """Return the ceiling `name`, or `name/streams`."""
+        if name in self.ceilings:
+            return self.ceilings[name]
+        base, _, streams = name.rpartition("/")
+        trial, workers = self.ceilings[base], int(streams)
+        transfer = max(int(trial.get("transfer_size", 0)), self._chunk({**self.defaults, **trial}))
+        size = trial.get("size", self.defaults.get("size"))
+        if isinstance(size, int):
+            workers = min(workers, max(size // transfer, 1))
+        return {**trial, "workers": workers, "transfer_size": transfer}
 
     def trial_of(self, own: Trial, factors: Mapping[str, Any], keys: Keys) -> Trial:
         """Return one trial: the section's own keys and levels over the defaults that it accepts."""
