@@ -88,6 +88,8 @@ pub struct Phase {
     pub verified: Option<String>,
     /// One line per worker.
     pub workers: Vec<Worker>,
+    /// What a reader must know: leftovers that could not be removed, for example.
+    pub notes: Vec<String>,
 }
 
 /// A named span of wall time.

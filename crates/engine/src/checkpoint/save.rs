@@ -67,31 +67,24 @@ pub fn save(
     }
     job.check_room()?;
 
-    let written = job.write(&arenas, control).and_then(|(team, shards)| {
-        watch.stage_until("open", team.start_ns);
-        watch.stage_until("transfer", shards.iter().map(|s| s.transferred_ns).max().unwrap_or(0));
-        watch.stage("flush");
-        let manifest = job.manifest(shards);
-        storage.sync()?;
-        storage.put(MANIFEST, &manifest.to_bytes())?;
-        watch.stage("commit");
-        Ok((team, manifest))
-    });
-    let (team, manifest) = match written {
-        Ok(done) => done,
-        Err(error) => {
-            job.remove_shards()?;
-            return Err(error);
-        }
-    };
+    let (team, shards) = job.write(&arenas, control).inspect_err(|_| job.remove_shards())?;
+    watch.stage_until("open", team.start_ns);
+    watch.stage_until("transfer", shards.iter().map(|s| s.transferred_ns).max().unwrap_or(0));
+    watch.stage("flush");
+    let manifest = job.manifest(shards);
+    job.commit(&manifest.to_bytes())?;
+    watch.stage("commit");
+
     let mut phase = watch.finish("save");
     team.add_to(&mut phase);
     phase.user_bytes = manifest.user_bytes();
     phase.stored_bytes = manifest.stored_bytes();
     phase.durable = storage.durable();
-    // After the clock has stopped: the new checkpoint is complete, and an orphan is removed by the next save.
+    // After the clock has stopped, and no reason to fail: the new checkpoint is complete.
     for shard in previous.iter().flat_map(|p| &p.shards) {
-        storage.remove(&shard.name)?;
+        if let Err(error) = storage.remove(&shard.name) {
+            phase.notes.push(format!("what the checkpoint before left was not removed: {error}"));
+        }
     }
     Ok((manifest, phase))
 }
@@ -231,13 +224,29 @@ impl<'a> Job<'a> {
         manifest
     }
 
-    fn remove_shards(&self) -> Result<()> {
+    /// Puts the manifest in place: from then on the checkpoint is the new one.
+    ///
+    /// A manifest that failed to be put may be there all the same (its answer was lost, or the directory could not be
+    /// synced), or, in a bucket, still come. So the shards go only when that is ruled out: whichever manifest is found
+    /// later, it restores.
+    fn commit(&self, manifest: &[u8]) -> Result<()> {
+        let put = self.storage.sync().and_then(|()| self.storage.put(MANIFEST, manifest));
+        let Err(error) = put else { return Ok(()) };
+        let found = self.storage.get(MANIFEST);
+        if self.storage.locks() && found.is_ok_and(|found| found.as_deref() != Some(manifest)) {
+            self.remove_shards();
+        }
+        Err(error)
+    }
+
+    /// Tidies up after a failure, whose cause is what matters: a shard that stays is an orphan, for the next save or `clean`.
+    fn remove_shards(&self) {
         let ours = format!("shard-{}-", self.id);
-        self.storage
-            .list()?
-            .iter()
-            .filter(|name| name.starts_with(&ours))
-            .try_for_each(|name| self.storage.remove(name))
+        for name in self.storage.list().unwrap_or_default() {
+            if name.starts_with(&ours) {
+                let _ = self.storage.remove(&name);
+            }
+        }
     }
 }
 

@@ -50,12 +50,7 @@ impl Directory {
     /// Asks the filesystem what direct I/O needs (statx, Linux 6.1 and later); a page is always enough.
     fn aligned(mut self) -> Result<Self> {
         if self.direct {
-            let probe = self.path.join(format!(".savemark-probe-{}", std::process::id()));
-            let opened = self.create_file(&probe);
-            let asked = opened.as_ref().ok().and_then(|_| direct_io_alignment(&probe));
-            let _ = fs::remove_file(&probe);
-            opened?;
-            self.alignment_bytes = asked.unwrap_or(ALIGN as u64);
+            self.alignment_bytes = self.probe()?.unwrap_or(ALIGN as u64);
             if self.alignment_bytes > ALIGN as u64 {
                 return Err(Error::refused(format!(
                     "{} wants direct I/O aligned to {} bytes; savemark aligns to {ALIGN}",
@@ -66,6 +61,24 @@ impl Directory {
             }
         }
         Ok(self)
+    }
+
+    /// The alignment of a file made for it. Where nothing can be made, a checkpoint can still be read: then of a file that is there.
+    fn probe(&self) -> Result<Option<u64>> {
+        let path = self.path.join(format!(".savemark-probe-{}", std::process::id()));
+        match self.create_file(&path) {
+            Ok(_) => {
+                let found = direct_io_alignment(&path);
+                let _ = fs::remove_file(&path);
+                Ok(found)
+            }
+            Err(e) if matches!(e.errno(), Some(libc::EROFS | libc::EACCES | libc::EPERM)) => {
+                let Some(name) = self.list()?.into_iter().next() else { return Err(e) };
+                self.open_existing(&name, false)?;
+                Ok(direct_io_alignment(&self.path.join(name)))
+            }
+            Err(e) => Err(e),
+        }
     }
 
     fn create_file(&self, path: &Path) -> Result<fs::File> {
@@ -294,5 +307,32 @@ impl File for DirectoryFile {
     }
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::posix::{self, PosixOptions};
+    use crate::testing::{disk, missing};
+
+    /// ramfs refuses O_DIRECT when the file has been made already.
+    #[test]
+    fn a_refused_o_direct_leaves_what_was_there_and_nothing_new() {
+        let place = disk();
+        let mounted = std::process::Command::new("mount").args(["-t", "ramfs", "none"]).arg(place.path()).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            return missing("mount", "ramfs cannot be mounted here");
+        }
+        let mut directory = posix::open(&PosixOptions { direct: false }, place.path()).unwrap();
+        directory.direct = true;
+        fs::write(place.path().join("old"), b"kept").unwrap();
+        let refused = [directory.open("old"), directory.open_for_writing("old"), directory.create("new")];
+        let listed = directory.list();
+        let _ = std::process::Command::new("umount").arg(place.path()).status();
+        for error in refused.map(|result| result.map(drop).unwrap_err().to_string()) {
+            assert!(error.contains("refuses O_DIRECT"), "{error}");
+        }
+        assert_eq!(listed.unwrap(), ["old"]);
     }
 }

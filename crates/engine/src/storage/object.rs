@@ -209,9 +209,12 @@ impl Storage for Object {
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         Ok(Box::new(queue::ObjectQueue::new(files)))
     }
-    /// One request: readers see the old object or the new one.
+    /// One request: readers see the old object or the new one. Where its answer was lost, the object says what happened.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.place.put("write", name, &PutPayload::from(bytes.to_vec()))
+        match self.place.put("write", name, &PutPayload::from(bytes.to_vec())) {
+            Err(e) if !self.get(name).is_ok_and(|found| found.as_deref() == Some(bytes)) => Err(e),
+            _ => Ok(()),
+        }
     }
     fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.place.get(name)

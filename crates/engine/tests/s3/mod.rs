@@ -35,6 +35,8 @@ pub struct Faults {
     pub flips_up: u64,
     /// Says nothing about checksums, as servers that do not know them.
     pub silent: bool,
+    /// Writes of keys with this end are done, and answered with 500.
+    pub lost: Option<&'static str>,
     /// Answers all requests with this error alone.
     pub always: Option<(StatusCode, &'static str)>,
 }
@@ -175,7 +177,7 @@ impl Shared {
             let id = query.split('&').find_map(|pair| pair.strip_prefix("uploadId="));
             id.map(|id| self.uploads.lock().unwrap().remove(id));
         }
-        if error {
+        if error || method == Method::PUT && faults.lost.is_some_and(|end| uri.path().ends_with(end)) {
             return refusal(status, code);
         }
         let flip = method == Method::GET && self.happens(faults.flips);
