@@ -1,4 +1,4 @@
-"""Real S3 servers on loopback, and the tools that copy to and from them, where they are installed."""
+"""Real S3 servers on loopback, and tools that copy to and from them, where they are installed."""
 
 import os
 import shutil

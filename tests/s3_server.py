@@ -13,7 +13,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-
 CHECKSUM = "x-amz-checksum-crc64nvme"
 
 
@@ -73,12 +72,10 @@ class Handler(BaseHTTPRequestHandler):
         if "uploads" in query:
             return self._list_uploads(query)
         if "uploadId" in query:
-            upload = self.server.uploads.get(query["uploadId"][0])
-            if upload is None:
-                return self._fail(404, "NoSuchUpload")
-            return self._answer(body=f"<ListPartsResult>{upload.xml()}</ListPartsResult>".encode())
-        if not key:
-            return self._list(query)
+            return self._list_parts(query)
+        return self._read(key) if key else self._list(query)
+
+    def _read(self, key):
         data = self.server.objects.get(key)
         if data is None:
             return self._fail(404, "NoSuchKey")
@@ -93,6 +90,12 @@ class Handler(BaseHTTPRequestHandler):
     def do_HEAD(self):
         """As a GET; `_answer` leaves the body out."""
         self.do_GET()
+
+    def _list_parts(self, query):
+        upload = self.server.uploads.get(query["uploadId"][0])
+        if upload is None:
+            return self._fail(404, "NoSuchUpload")
+        return self._answer(body=f"<ListPartsResult>{upload.xml()}</ListPartsResult>".encode())
 
     def _list_uploads(self, query):
         prefix = query.get("prefix", [""])[0]

@@ -1,6 +1,6 @@
 """The compiled engine: JSON text in, JSON text out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,7 +35,7 @@ class Bucket:
 
         Return a list of {name, bytes, upload, idle_ns, abandoned}, with what is younger, and stays.
         """
-    def uploading(self) -> list[str]:
+    def uploading(self) -> Sequence[str]:
         """Return the names of folders directly below the URL in which uploads are unfinished."""
     def clear(self, last: str) -> int:
         """Remove all objects below the URL, `last` at the end, and unfinished uploads."""

@@ -26,7 +26,8 @@ def save(
     them, of numbers, text and None. Nobody may write to it until this returns. An array that is
     not contiguous is copied first. With `keep`, `url` is a directory of checkpoints of which the
     newest `keep` stay. `options` are those of `savemark save`: codec, level, streams, chunk_size,
-    queue_depth, storage, direct; part_size, concurrency, retries, timeout for a bucket. `progress` gets phase, done_bytes and total_bytes.
+    queue_depth, storage, direct, and for a bucket part_size, concurrency, retries, timeout.
+    `progress` gets phase, done_bytes and total_bytes.
 
     Returns a report: sizes in bytes, times in nanoseconds. Raises SavemarkError (attributes kind,
     message, hint); KeyboardInterrupt leaves the previous checkpoint in place.

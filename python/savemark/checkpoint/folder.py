@@ -5,12 +5,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
-from savemark.checkpoint.place import Entry, Json, Place
+from savemark.checkpoint.place import Json, Place
 from savemark.errors import refused, usage
 
 # What a filesystem makes by itself.
@@ -21,7 +21,7 @@ class Folder(Place):
     """A directory, which may not exist yet."""
 
     storage = "uring"
-    instead = {
+    instead: ClassVar[Mapping[str, str]] = {
         "null": "it keeps nothing; use uring or posix",
         "memory": "it keeps nothing; use uring or posix",
         "object": "for a bucket, give its URL: s3://bucket/prefix",
@@ -31,24 +31,29 @@ class Folder(Place):
         self.path = Path(path)
 
     def __str__(self) -> str:
+        """Return the path."""
         return str(self.path)
 
     @property
     def name(self) -> str:
+        """The name of the directory."""
         return self.path.name
 
     def below(self, name: str) -> Self:
+        """Return the directory `name` in this one."""
         return type(self)(self.path / name)
 
     def looking(self) -> str:
-        # It opens nothing for writing, so it works on read-only storage.
+        """Return the trial for looking only: it writes nothing, on read-only storage too."""
         return self.trial({"storage": "posix", "direct": False})
 
     def check_exists(self) -> None:
+        """Refuse a path that is no directory."""
         if not self.path.is_dir():
             raise usage(f"there is no checkpoint: there is no directory {self}", "check the path")
 
     def names(self) -> tuple[list[str], list[str]]:
+        """Return the names of directories, and of all else, in it."""
         if not self.path.exists():
             return [], []
         if not self.path.is_dir():
@@ -95,11 +100,11 @@ class Folder(Place):
         _sync(self.path.parent)
         return not self.path.exists()
 
-    def clear_old(self, entry: Entry) -> bool:
-        # The lock of the place says that nobody is at work here.
+    def clear_old(self) -> bool:
+        """Remove what an interrupted save left: the lock of the place says that none is at work."""
         return self.remove()
 
-    def clean(self, *, older_than_s: float, dry_run: bool) -> list[Json]:
+    def clean(self, *, older_than_s: float, dry_run: bool) -> list[Json]:  # noqa: ARG002
         """Remove what interrupted saves into it left, and interrupted restores beside it.
 
         Locks tell what is under way, so `older_than_s` does not matter.

@@ -1,4 +1,4 @@
-"""Where checkpoints are: a directory or a URL is one checkpoint, or holds several named by their time.
+"""Where checkpoints are: a directory or URL is one checkpoint, or holds several named by time.
 
 A *place of several* (`save --keep N`) holds checkpoints named `20261120T213248.123456Z-savemark`:
 the UTC time of the save, then a mark that says whose it is. The order of names is that of time.
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from savemark.errors import SavemarkError, refused, usage
 
@@ -48,9 +48,9 @@ class Place(ABC):
     # The storage it goes through if the user does not say.
     storage: str
     # Options of the engine that are another default here than elsewhere.
-    defaults: Mapping[str, object] = {}
+    defaults: ClassVar[Mapping[str, object]] = {}
     # Storages that cannot be used here, and what can.
-    instead: Mapping[str, str]
+    instead: ClassVar[Mapping[str, str]]
 
     @property
     @abstractmethod
@@ -90,8 +90,8 @@ class Place(ABC):
         """
 
     @abstractmethod
-    def clear_old(self, entry: Entry) -> bool:
-        """Remove what an interrupted save left in a place of several, if that is safe."""
+    def clear_old(self) -> bool:
+        """Remove what an interrupted save left here, if it is known to be over; return whether."""
 
     def looking(self) -> str:
         """Return the trial for looking only: it writes nothing."""
@@ -181,7 +181,7 @@ class Place(ABC):
         found = self.entries()
         complete = [entry for entry in found if entry.status == "complete"]
         old = [entry for entry in complete[: -max(keep, 1)] if entry.place.remove()]
-        left = [e for e in found if e.status == "interrupted" and e.place.clear_old(e)]
+        left = [e for e in found if e.status == "interrupted" and e.place.clear_old()]
         return [entry.name for entry in old + left]
 
 

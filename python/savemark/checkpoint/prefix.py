@@ -7,11 +7,11 @@ So nothing is removed that may belong to a save under way: only what has been id
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from savemark.checkpoint.place import NAME, Entry, Json, Place
+from savemark.checkpoint.place import NAME, Json, Place
 from savemark.errors import usage
 from savemark.study.model import CHUNK_BYTES
 
@@ -23,11 +23,11 @@ class Prefix(Place):
     """The objects below a URL: s3://bucket/prefix, gs://…, az://…."""
 
     storage = "object"
-    defaults = {"chunk_size": CHUNK_BYTES}
-    instead = {
-        name: "a URL goes through object storage; leave --storage out"
-        for name in ("null", "memory", "posix", "uring")
-    }
+    defaults: ClassVar[Mapping[str, object]] = {"chunk_size": CHUNK_BYTES}
+    instead: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("null", "memory", "posix", "uring"),
+        "a URL goes through object storage; leave --storage out",
+    )
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
@@ -35,13 +35,16 @@ class Prefix(Place):
             raise usage(f"{url} names no bucket", "for example s3://bucket/prefix")
 
     def __str__(self) -> str:
+        """Return the URL."""
         return self.url
 
     @property
     def name(self) -> str:
+        """The last part of the URL."""
         return self.url.rsplit("/", 1)[-1]
 
     def below(self, name: str) -> Self:
+        """Return the prefix `name` below this one."""
         return type(self)(f"{self.url}/{name}")
 
     def _bucket(self) -> Any:
@@ -53,24 +56,29 @@ class Prefix(Place):
         """A prefix is what is below it; a wrong bucket is told by the first request."""
 
     def names(self) -> tuple[list[str], list[str]]:
+        """Return the names of prefixes and of objects directly below it."""
         folders, files = self._bucket().list()
         return folders, files
 
     @contextmanager
     def new(self) -> Iterator[None]:
+        """Do nothing: a prefix is there when something is below it."""
         yield
 
     @contextmanager
     def locked(self) -> Iterator[None]:
+        """Do nothing: a bucket has no locks."""
         yield
 
     def remove(self) -> bool:
+        """Remove the checkpoint's own objects; return whether nothing is left."""
         import savemark._engine as engine
 
         engine.remove(self.looking())
         return not any(self.names())
 
-    def clear_old(self, entry: Entry) -> bool:
+    def clear_old(self) -> bool:
+        """Remove what a save left that has been idle for a day; return whether nothing is left."""
         self._clean_single(IDLE_S, dry_run=False)
         return not any(self.names())
 

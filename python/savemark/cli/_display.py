@@ -110,7 +110,7 @@ class Display(Watcher):
         return {name: found[name] for name in sorted(found, key=lambda name: order[name])}
 
     def _base(self, name: str) -> str:
-        return name if name.split(" ")[-1] in self._listed else name.rpartition("/")[0]
+        return name if name.rsplit(" ", maxsplit=1)[-1] in self._listed else name.rpartition("/")[0]
 
     def close(self) -> None:
         """Take the bar away: the terminal belongs to others."""

@@ -116,7 +116,7 @@ def rate(amounts: list[int], seconds: list[float]) -> float:
 
 
 def _ceiling(name: str, phase: str, rows: pl.DataFrame) -> Ceiling:
-    name = base if (base := name.split("/")[0]) in NAMES else name
+    name = base if (base := name.split("/", maxsplit=1)[0]) in NAMES else name
     seconds = [ns / 1e9 for ns in rows["elapsed_ns"]]
     user = [int(count or 0) for count in rows["user_bytes"]]
     stored = sum(int(count or 0) for count in rows["stored_bytes"])
