@@ -15,6 +15,7 @@ pub mod restore;
 pub mod save;
 pub mod segments;
 pub mod state;
+mod stream;
 pub mod tree;
 pub mod tree_sink;
 
