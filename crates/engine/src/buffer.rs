@@ -132,9 +132,9 @@ impl Buffer {
         (start..start + arena.len()).contains(&(self.ptr() as usize))
     }
 
-    /// Whether `len` of its bytes can be moved directly, without a copy in between.
-    pub fn is_direct(&self, len: usize) -> bool {
-        self.len >= len && (self.ptr() as usize).is_multiple_of(ALIGN)
+    /// Whether `len` of its bytes can be moved without a copy in between, where memory must start on a multiple of `alignment`.
+    pub fn is_direct(&self, len: usize, alignment: usize) -> bool {
+        self.len >= len && (self.ptr() as usize).is_multiple_of(alignment)
     }
 
     /// Start address.

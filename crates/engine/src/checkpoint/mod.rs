@@ -7,6 +7,7 @@
 //!
 //! Shards carry the id of their save in their name, so a new save never touches a byte of the previous checkpoint.
 
+mod cut;
 mod direct;
 pub mod inspect;
 pub mod manifest;
@@ -14,6 +15,7 @@ pub mod read;
 pub mod restore;
 pub mod save;
 pub mod segments;
+mod settle;
 pub mod state;
 mod stream;
 pub mod tree;

@@ -1,8 +1,9 @@
 //! Save: source → codec → shards → manifest. The previous checkpoint stays whole until the new one is.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::cut::{Cut, cut};
 use super::manifest::{MANIFEST, Manifest};
 use super::state::{Source, pieces};
 use super::stream::{Stream, Written};
@@ -128,8 +129,9 @@ pub(super) struct Job<'a> {
     id: String,
     /// Output bytes that a chunk may need.
     pub(super) bound: usize,
-    /// The next chunk that nobody has taken.
-    pub(super) next: AtomicU64,
+    cuts: Vec<Cut>,
+    /// The next of them that nobody has taken.
+    next: AtomicUsize,
 }
 
 impl<'a> Job<'a> {
@@ -142,22 +144,24 @@ impl<'a> Job<'a> {
         }
         let codec = codec::new(options.codec, options.level, options.streams == 0)?;
         let id = format!("{:016x}-{:08x}", clock::unix_now(), std::process::id());
-        let mut job = Self { source, storage, options, id, bound: 0, next: AtomicU64::new(0) };
-        let most = (0..job.chunks()).map(|i| pieces(source.members(), job.offset(i), job.len(i)).len()).max();
-        job.bound = align_up(codec.bound(options.chunk_bytes, most.unwrap_or(0)));
-        Ok(job)
+        // Elsewhere a chunk costs a request more than a copy.
+        let is_lent = codec.is_identity() && storage.path_taken().direct;
+        let apart = if is_lent { source.lent(options.chunk_bytes / 2) } else { Vec::new() };
+        let cuts = cut(source.bytes(), options.chunk_bytes, &apart);
+        let most = cuts.iter().map(|cut| pieces(source.members(), cut.offset, cut.len).len()).max();
+        let bound = align_up(codec.bound(options.chunk_bytes, most.unwrap_or(0)));
+        Ok(Self { source, storage, options, id, bound, cuts, next: AtomicUsize::new(0) })
     }
 
-    pub(super) fn chunks(&self) -> u64 {
-        self.source.bytes().div_ceil(self.options.chunk_bytes as u64)
+    /// The next chunk, now the caller's.
+    pub(super) fn take(&self) -> Option<Cut> {
+        self.cuts.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
     }
 
-    pub(super) fn offset(&self, chunk: u64) -> u64 {
-        chunk * self.options.chunk_bytes as u64
-    }
-
-    pub(super) fn len(&self, chunk: u64) -> usize {
-        (self.source.bytes() - self.offset(chunk)).min(self.options.chunk_bytes as u64) as usize
+    /// User bytes that nobody has taken.
+    pub(super) fn left(&self) -> u64 {
+        let next = self.cuts.get(self.next.load(Ordering::Relaxed));
+        next.map_or(0, |cut| self.source.bytes() - cut.offset)
     }
 
     /// Buffers in flight, and one to read into where the source has no memory of its own.

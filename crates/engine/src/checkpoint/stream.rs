@@ -1,8 +1,8 @@
 //! One stream of a save: takes chunks, encodes them and appends them to its shard.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use super::cut::Cut;
 use super::digest;
 use super::manifest::{Chunk, Digest, Shard};
 use super::save::Job;
@@ -62,16 +62,12 @@ impl<'a> Stream<'a> {
 
     pub(super) fn run(mut self, meter: &mut Meter) -> Result<Written> {
         meter.start()?;
-        loop {
-            let chunk = self.job.next.fetch_add(1, Ordering::Relaxed);
-            if chunk >= self.job.chunks() {
-                break;
-            }
+        while let Some(cut) = self.job.take() {
             meter.check()?;
             while self.queue.in_flight() >= self.job.options.in_flight() {
                 self.reap(1, meter)?;
             }
-            self.write(chunk, meter)?;
+            self.write(cut, meter)?;
         }
         while self.queue.in_flight() > 0 {
             self.reap(1, meter)?;
@@ -91,8 +87,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Encodes a chunk and starts its write.
-    fn write(&mut self, chunk: u64, meter: &mut Meter) -> Result<()> {
-        let (offset, len) = (self.job.offset(chunk), self.job.len(chunk));
+    fn write(&mut self, Cut { offset, len }: Cut, meter: &mut Meter) -> Result<()> {
         let (extent, stored, user_digest) = self.encode(offset, len, meter)?;
         let stored_digest = timed(&mut meter.thread_time.digest_ns, || digest(&extent[..stored]));
         self.chunks.push(Chunk {
@@ -126,7 +121,7 @@ impl<'a> Stream<'a> {
         let view = source.view(offset, len);
         if self.codec.is_identity() {
             let stored = align_up(len);
-            if let Some(view) = view.filter(|view| view.is_direct(stored)) {
+            if let Some(view) = view.filter(|view| view.is_direct(stored, self.job.storage.memory_alignment())) {
                 return Ok((view, stored, 0));
             }
             let mut out = self.take_free()?;
@@ -159,8 +154,7 @@ impl<'a> Stream<'a> {
         if needed <= self.room {
             return Ok(());
         }
-        let left = self.job.chunks().saturating_sub(self.job.next.load(Ordering::Relaxed));
-        let share = left / self.job.options.workers() as u64 * self.job.bound as u64;
+        let share = self.job.left() / self.job.options.workers() as u64;
         self.room = needed + share.min(ROOM_BYTES);
         // On a disk that is nearly full there may be room for what a codec leaves, if not for its worst case.
         self.file.allocate(self.room).or_else(|_| {
