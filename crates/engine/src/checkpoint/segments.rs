@@ -138,10 +138,7 @@ impl Sink for Segments {
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.each(offset, bytes.len(), |start, ptr, len| {
             // SAFETY: `ptr..ptr + len` is the caller's, lent for writing; chunks are disjoint, so no other worker is here.
-            unsafe {
-                back(ptr.as_ptr(), len);
-                settle(ptr.as_ptr(), &bytes[start..start + len]);
-            }
+            unsafe { settle(ptr.as_ptr(), &bytes[start..start + len]) };
         });
         Ok(())
     }

@@ -2,15 +2,35 @@
 
 /// Shorter ranges gain nothing from either.
 const MIN: usize = 16 << 10;
+/// Fresh memory is backed so much at a time: what the kernel has zeroed is still in the cache when it is written.
+const BLOCK: usize = 256 << 10;
 /// A line of the cache; what is stored around it goes out line by line.
 const LINE: usize = 64;
 
-/// Copies `from` to `to`, around the cache where the processor can: an ordinary store first reads the line that it is
-/// going to overwrite, which makes a copy into memory that is not cached twice as dear as it need be.
+/// Copies `from` to `to`, where memory may be fresh and will not be read soon.
 ///
 /// # Safety
 /// `to..to + from.len()` is valid for writes and shares no byte with `from`.
 pub unsafe fn settle(to: *mut u8, from: &[u8]) {
+    for (index, block) in from.chunks(BLOCK).enumerate() {
+        // SAFETY: the caller's promise, for a part of the range.
+        unsafe {
+            let to = to.add(index * BLOCK);
+            match back(to, block.len()) {
+                // The kernel has just filled it with zeros, in the cache.
+                true => std::ptr::copy_nonoverlapping(block.as_ptr(), to, block.len()),
+                false => store(to, block),
+            }
+        }
+    }
+}
+
+/// Copies around the cache where the processor can: an ordinary store first reads the line that it is going to overwrite,
+/// which makes a copy into memory that is not cached twice as dear as it need be.
+///
+/// # Safety
+/// As [`settle`].
+unsafe fn store(to: *mut u8, from: &[u8]) {
     if from.len() < MIN {
         // SAFETY: the caller's promise.
         return unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
@@ -53,13 +73,15 @@ unsafe fn store_lines(to: *mut u8, from: &[u8]) {
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
 }
 
-/// Backs memory that is about to be written, if it is fresh: one call for all of its pages instead of an exception for each.
+/// Backs memory that is about to be written, if it is fresh, and tells whether it was: one call for all of its pages instead
+/// of an exception for each. With the pages that the process already uses: huge ones would be dearer where a host has
+/// taken them back.
 ///
 /// # Safety
 /// `to..to + len` is the caller's to write.
-pub unsafe fn back(to: *mut u8, len: usize) {
+pub unsafe fn back(to: *mut u8, len: usize) -> bool {
     if len < MIN {
-        return;
+        return false;
     }
     let page = rustix::param::page_size();
     let start = to as usize / page * page;
@@ -67,10 +89,11 @@ pub unsafe fn back(to: *mut u8, len: usize) {
     let mut resident = vec![0u8; bytes / page];
     // SAFETY: `resident` has a byte for each page. Where the kernel does not say, the pages are touched as they are written.
     let known = unsafe { libc::mincore(start as *mut _, bytes, resident.as_mut_ptr()) } == 0;
-    if known && resident.iter().any(|page| page & 1 == 0) {
-        // SAFETY: changes no byte. Kernels before 5.14 refuse it, and then pages are touched as they are written.
-        let _ = unsafe { rustix::mm::madvise(start as *mut _, bytes, rustix::mm::Advice::LinuxPopulateWrite) };
+    if !known || resident.iter().all(|page| page & 1 == 1) {
+        return false;
     }
+    // SAFETY: changes no byte. Kernels before 5.14 refuse it, and then pages are touched as they are written.
+    unsafe { rustix::mm::madvise(start as *mut _, bytes, rustix::mm::Advice::LinuxPopulateWrite) }.is_ok()
 }
 
 #[cfg(test)]
@@ -79,9 +102,9 @@ mod tests {
 
     #[test]
     fn every_length_at_every_address_is_copied_and_no_byte_more() {
-        let from: Vec<u8> = (0..200_003u32).map(|i| (i * 7 + 1) as u8 | 1).collect();
+        let from: Vec<u8> = (0..600_003u32).map(|i| (i * 7 + 1) as u8 | 1).collect();
         for shift in [0, 1, 15, 16, 63, 64, 65] {
-            for len in [0, 1, 63, 64, MIN - 1, MIN, MIN + 1, MIN + 63, 100_000, 200_000] {
+            for len in [0, 1, 63, 64, MIN - 1, MIN, MIN + 1, MIN + 63, 100_000, BLOCK, BLOCK + 17, 600_000] {
                 let mut to = vec![0u8; len + 256];
                 // SAFETY: inside `to`.
                 unsafe { settle(to.as_mut_ptr().add(shift), &from[3..3 + len]) };
@@ -101,11 +124,12 @@ mod tests {
                 .unwrap();
             let bytes = base.cast::<u8>();
             *bytes.add(9 << 12) = 7;
-            back(bytes.add(5000), 20 << 12);
+            assert!(back(bytes.add(5000), 20 << 12));
             let mut resident = vec![0u8; 64];
             assert_eq!(libc::mincore(base, len, resident.as_mut_ptr()), 0);
             assert!(resident[1..22].iter().all(|page| page & 1 == 1), "{resident:?}");
             assert_eq!((*bytes.add(9 << 12), *bytes.add(8 << 12)), (7, 0));
+            assert!(!back(bytes.add(5000), 20 << 12), "there is nothing left to do");
             munmap(base, len).unwrap();
         }
     }
