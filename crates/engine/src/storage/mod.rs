@@ -9,7 +9,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::{Arena, Buffer};
+use crate::buffer::{ALIGN, Arena, Buffer};
 use crate::error::{Error, Result};
 use crate::record::{Cache, PathTaken};
 use crate::trial::named;
@@ -89,6 +89,11 @@ pub trait Storage: Send + Sync {
     /// Whether a file can be written at any offset, and again. If not: once, from front to back, and it is there when synced.
     fn rewrites(&self) -> bool {
         true
+    }
+
+    /// Where memory must start to be moved without a copy in between.
+    fn memory_alignment(&self) -> usize {
+        ALIGN
     }
 
     /// Whether a sync reaches stable storage, as far as the kernel can say.
