@@ -132,6 +132,10 @@ impl Storage for Directory {
         taken
     }
 
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
     /// Memory filesystems lose everything with the power.
     fn durable(&self) -> bool {
         !matches!(self.filesystem.as_str(), "tmpfs" | "ramfs")

@@ -94,6 +94,11 @@ pub trait Storage: Send + Sync {
     /// Whether a sync reaches stable storage, as far as the kernel can say.
     fn durable(&self) -> bool;
 
+    /// The directory that it is, for calls on names instead of bytes.
+    fn directory(&self) -> Option<&Path> {
+        None
+    }
+
     /// Bytes that can still be written; `None` where there is no such limit.
     fn free_bytes(&self) -> Result<Option<u64>>;
 

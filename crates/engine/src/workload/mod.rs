@@ -14,6 +14,7 @@ pub mod block;
 pub mod checkpoint;
 pub mod codec;
 pub mod memcpy;
+pub mod metadata;
 pub mod random;
 pub mod sequential;
 
@@ -27,6 +28,8 @@ pub enum Options {
     Sequential(sequential::SequentialOptions),
     /// Read or write at random offsets of a file.
     Random(random::RandomOptions),
+    /// Create, stat, read, rename and remove many small files.
+    Metadata(metadata::MetadataOptions),
     /// Encode and decode a state in memory: what a codec can do without a storage.
     Codec(codec::CodecOptions),
     /// Copy a state in memory: what no storage can beat.
@@ -40,6 +43,7 @@ impl Options {
             named::<checkpoint::CheckpointOptions>("checkpoint"),
             named::<sequential::SequentialOptions>("sequential"),
             named::<random::RandomOptions>("random"),
+            named::<metadata::MetadataOptions>("metadata"),
             named::<codec::CodecOptions>("codec"),
             named::<memcpy::MemcpyOptions>("memcpy"),
         ]
@@ -51,6 +55,7 @@ impl Options {
             Self::Checkpoint(o) => o.validate(),
             Self::Sequential(o) => o.validate(),
             Self::Random(o) => o.validate(),
+            Self::Metadata(o) => o.validate(),
             Self::Codec(o) => o.validate(),
             Self::Memcpy(o) => o.validate(),
         }
@@ -62,6 +67,7 @@ impl Options {
             Self::Checkpoint(o) => Box::new(checkpoint::Checkpoint::new(o)),
             Self::Sequential(o) => Box::new(sequential::Sequential::new(o)),
             Self::Random(o) => Box::new(random::Random::new(o)),
+            Self::Metadata(o) => Box::new(metadata::Metadata::new(o)),
             Self::Codec(o) => Box::new(codec::Codec::new(o)),
             Self::Memcpy(o) => Box::new(memcpy::Memcpy::new(o)),
         }
