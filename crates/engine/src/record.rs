@@ -180,8 +180,14 @@ pub struct ThreadTime {
     pub codec_ns: u64,
     /// In checksums.
     pub digest_ns: u64,
-    /// Waiting for I/O (for a synchronous storage: in its calls).
+    /// Waiting for I/O (for a synchronous storage: in its calls); of a solver: at its barriers.
     pub wait_ns: u64,
+    /// Computing (a solver).
+    pub compute_ns: u64,
+    /// In calls that write (a solver).
+    pub write_ns: u64,
+    /// In calls that make durable (a solver).
+    pub sync_ns: u64,
 }
 
 /// A latency distribution.

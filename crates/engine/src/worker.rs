@@ -131,6 +131,9 @@ impl<'a> Meter<'a> {
         self.thread_time.codec_ns += other.thread_time.codec_ns;
         self.thread_time.digest_ns += other.thread_time.digest_ns;
         self.thread_time.wait_ns += other.thread_time.wait_ns;
+        self.thread_time.compute_ns += other.thread_time.compute_ns;
+        self.thread_time.write_ns += other.thread_time.write_ns;
+        self.thread_time.sync_ns += other.thread_time.sync_ns;
         self.latency.merge(&other.latency);
         self.sync_latency.merge(&other.sync_latency);
         self.timeline.merge(&other.timeline);

@@ -13,6 +13,7 @@ use crate::trial::named;
 pub mod block;
 pub mod checkpoint;
 pub mod codec;
+pub mod iterate;
 pub mod memcpy;
 pub mod metadata;
 pub mod random;
@@ -30,6 +31,8 @@ pub enum Options {
     Random(random::RandomOptions),
     /// Create, stat, read, rename and remove many small files.
     Metadata(metadata::MetadataOptions),
+    /// Solve an equation on many threads, and save the state every few iterations.
+    Iterate(iterate::IterateOptions),
     /// Encode and decode a state in memory: what a codec can do without a storage.
     Codec(codec::CodecOptions),
     /// Copy a state in memory: what no storage can beat.
@@ -44,6 +47,7 @@ impl Options {
             named::<sequential::SequentialOptions>("sequential"),
             named::<random::RandomOptions>("random"),
             named::<metadata::MetadataOptions>("metadata"),
+            named::<iterate::IterateOptions>("iterate"),
             named::<codec::CodecOptions>("codec"),
             named::<memcpy::MemcpyOptions>("memcpy"),
         ]
@@ -56,6 +60,7 @@ impl Options {
             Self::Sequential(o) => o.validate(),
             Self::Random(o) => o.validate(),
             Self::Metadata(o) => o.validate(),
+            Self::Iterate(o) => o.validate(),
             Self::Codec(o) => o.validate(),
             Self::Memcpy(o) => o.validate(),
         }
@@ -68,6 +73,7 @@ impl Options {
             Self::Sequential(o) => Box::new(sequential::Sequential::new(o)),
             Self::Random(o) => Box::new(random::Random::new(o)),
             Self::Metadata(o) => Box::new(metadata::Metadata::new(o)),
+            Self::Iterate(o) => Box::new(iterate::Iterate::new(o)),
             Self::Codec(o) => Box::new(codec::Codec::new(o)),
             Self::Memcpy(o) => Box::new(memcpy::Memcpy::new(o)),
         }
