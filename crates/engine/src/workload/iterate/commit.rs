@@ -34,7 +34,11 @@ pub trait Commit: Sync {
 pub fn new(options: &IterateOptions, root: &Path, grid: &Grid) -> Result<Box<dyn Commit>> {
     let paths = file::paths(root, options.policy);
     let bytes = HEADER_BYTES + grid.bytes();
-    let open = |path: &PathBuf| create(path, options.policy, bytes);
+    // Durable before the clock starts: what is measured is saving into a file that is there.
+    let open = |path: &PathBuf| {
+        let file = create(path, options.policy, bytes)?;
+        file.sync_all().map_err(|e| Error::io("make room for", path, e)).map(|()| file)
+    };
     Ok(match options.policy {
         Policy::Group => Box::new(group::Group::new(open(&paths[0])?, paths[0].clone())),
         Policy::Linked => Box::new(linked::Linked::new(open(&paths[0])?, paths[0].clone(), options.workers as usize)?),
@@ -63,6 +67,6 @@ fn create(path: &Path, policy: Policy, bytes: u64) -> Result<File> {
         }
         _ => Error::io("create", path, e),
     })?;
-    file.set_len(bytes).and_then(|()| file.sync_all()).map_err(|e| Error::io("make room for", path, e))?;
+    file.set_len(bytes).map_err(|e| Error::io("make room for", path, e))?;
     Ok(file)
 }

@@ -8,6 +8,7 @@ use rustix::fs::fsync;
 
 use super::{Commit, create};
 use crate::error::{Error, Result};
+use crate::worker::timed;
 use crate::workload::iterate::Policy;
 use crate::workload::iterate::file::Header;
 use crate::workload::iterate::turn::Turn;
@@ -43,8 +44,8 @@ pub fn partial(path: &Path) -> PathBuf {
 impl Commit for Rename {
     fn save(&self, turn: &mut Turn) -> Result<()> {
         let partial = partial(&self.path);
-        turn.alone(|_| {
-            let file = create(&partial, Policy::Rename, self.bytes)?;
+        turn.alone(|turn| {
+            let file = timed(&mut turn.spent.write_ns, || create(&partial, Policy::Rename, self.bytes))?;
             *self.new.lock().expect("no panic while held") = Some(Arc::new(file));
             Ok(())
         })?;
@@ -53,7 +54,8 @@ impl Commit for Rename {
         turn.write_parts(&file, &partial, header, |_| Ok(()))?;
         turn.alone(|turn| {
             turn.sync(&partial, || fsync(&file))?;
-            std::fs::rename(&partial, &self.path).map_err(|e| Error::io("rename", &partial, e))?;
+            let renamed = timed(&mut turn.spent.sync_ns, || std::fs::rename(&partial, &self.path));
+            renamed.map_err(|e| Error::io("rename", &partial, e))?;
             turn.sync(&self.path, || fsync(&self.directory))
         })
     }
