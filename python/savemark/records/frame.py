@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from savemark.records import evidence
 from savemark.records.run import Entry, Json, Run
 
 # Columns every frame has, in this order, whatever the run holds: a figure may rely on them.
@@ -53,6 +54,7 @@ TAIL = {
     **{f"sync_latency_{name}": pl.Int64 for name in LATENCY},
     "error_kind": pl.String,
     "error_message": pl.String,
+    **evidence.COLUMNS,
 }
 
 
@@ -100,7 +102,9 @@ def _rows(run: Run, place: int, entry: Entry) -> list[Json]:
         "buffer_bytes": entry.record.get("buffer_bytes"),
         "cache_wanted": (entry.record.get("trial") or {}).get("cache"),
     }
-    return [head | _phase(phase) for phase in entry.phases]
+    head |= evidence.of_record(entry.record, run.version)
+    record = entry.record
+    return [head | _phase(phase) | evidence.of_phase(phase, record) for phase in entry.phases]
 
 
 def _head(run: Run, place: int, entry: Entry) -> Json:

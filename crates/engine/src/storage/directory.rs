@@ -12,8 +12,8 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, statv
 use super::{File, Lock, Queue, Storage};
 use crate::buffer::{ALIGN, Arena};
 use crate::error::{Error, Result};
-use crate::measure::{cache, mount};
-use crate::record::{Cache, PathTaken};
+use crate::measure::{cache, extents, mount};
+use crate::record::{Cache, Extents, PathTaken};
 
 /// How a storage in a directory moves bytes: the one thing in which they differ.
 pub trait Queueing: Send + Sync {
@@ -65,7 +65,8 @@ impl Directory {
         Ok(self)
     }
 
-    /// The alignments of offsets and memory, of a file made for it. Where nothing can be made, a checkpoint can still be read: then of a file that is there.
+    /// The alignments of offsets and memory, of a file made for it. Where nothing can be made, a checkpoint can still be read:
+    /// then of a file that is there.
     fn probe(&self) -> Result<Option<(u64, usize)>> {
         let path = self.path.join(format!(".savemark-probe-{}", std::process::id()));
         match self.create_file(&path) {
@@ -112,6 +113,11 @@ impl Directory {
         })
     }
 
+    fn opened(&self, names: &[String]) -> Result<Vec<fs::File>> {
+        let open = |path: PathBuf| fs::File::open(&path).map_err(|e| Error::io("open", &path, e));
+        names.iter().map(|name| open(self.path.join(name))).collect()
+    }
+
     fn with_files(&self, names: &[String], act: impl Fn(&fs::File, &Path) -> Result<()>) -> Result<()> {
         for name in names {
             let path = self.path.join(name);
@@ -136,6 +142,10 @@ impl Storage for Directory {
 
     fn memory_alignment(&self) -> usize {
         self.memory_alignment
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.path)
     }
 
     /// Memory filesystems lose everything with the power.
@@ -245,13 +255,11 @@ impl Storage for Directory {
 
     /// Pages of `names` in the page cache.
     fn residency(&self, names: &[String]) -> Result<Cache> {
-        let mut files = Vec::new();
-        for name in names {
-            let path = self.path.join(name);
-            files.push(fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?);
-        }
-        let descriptors: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        Ok(cache::residency(&descriptors))
+        Ok(cache::residency(&self.opened(names)?))
+    }
+
+    fn extents(&self, names: &[String]) -> Result<Option<Extents>> {
+        Ok(Some(extents::of(&self.opened(names)?)))
     }
 }
 

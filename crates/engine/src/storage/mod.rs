@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::buffer::{ALIGN, Arena, Buffer};
 use crate::error::{Error, Result};
-use crate::record::{Cache, PathTaken};
+use crate::record::{Cache, Extents, PathTaken};
 use crate::trial::named;
 
 #[cfg(test)]
@@ -99,6 +99,11 @@ pub trait Storage: Send + Sync {
     /// Whether a sync reaches stable storage, as far as the kernel can say.
     fn durable(&self) -> bool;
 
+    /// The directory that it is, for calls on names instead of bytes.
+    fn directory(&self) -> Option<&Path> {
+        None
+    }
+
     /// Bytes that can still be written; `None` where there is no such limit.
     fn free_bytes(&self) -> Result<Option<u64>>;
 
@@ -142,6 +147,12 @@ pub trait Storage: Send + Sync {
 
     /// How much of `names` is in the page cache.
     fn residency(&self, names: &[String]) -> Result<Cache>;
+
+    /// Whether `names` have data on the storage; `None` where nobody can tell.
+    fn extents(&self, names: &[String]) -> Result<Option<Extents>> {
+        let _ = names;
+        Ok(None)
+    }
 }
 
 /// Held while writing; released on drop.
