@@ -15,6 +15,9 @@ from savemark.errors import SavemarkError, from_exception
 COMMANDS = [
     "run",
     "report",
+    "compare",
+    "gate",
+    "advise",
     "save",
     "restore",
     "verify",
