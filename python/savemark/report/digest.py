@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from savemark.report import settings
+from savemark.report import settings, stopping
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.verdict import decision
 from savemark.stats import TOTAL, Ceiling, Ranking, TargetResult
@@ -37,6 +37,7 @@ def of(analysis: Analysis) -> dict[str, Any]:
             for f in analysis.fired
         ],
         "unverified": [{"id": f.id, "evidence": f.evidence} for f in analysis.unverified],
+        "stopping": stopping.as_json(run),
         "trials": {
             "planned": len(run.plan),
             "finished": sum(entry.ok for entry in run.entries),

@@ -33,6 +33,8 @@ def show(run_dir: Path, console: Console) -> None:
     console.print()
     for sentence in decision(analysis):
         _print(console, sentence, "bold")
+    if rule := sentence(analysis.run):
+        _labelled(console, "repeats", rule, "")
     state, words = analysis.badge
     _labelled(console, "result", words, {"valid": "green", "noted": "green"}.get(state, "bold red"))
     shown, more = messages(analysis)

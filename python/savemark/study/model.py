@@ -29,6 +29,9 @@ class Study:
     exclude: list[dict[str, Any]]
     # Labels of targets that are buckets: there the storage is `object`, whatever the study says.
     buckets: list[str] = field(default_factory=list)
+    # Repeat a setting until its medians are known to this share, but no more often than that.
+    until: float | None = None
+    max_repeats: int | None = None
     # Where a section stands in the file ("ceilings.write" -> "x.yaml:12"); for messages only.
     places: dict[str, str] = field(default_factory=dict, compare=False)
 
