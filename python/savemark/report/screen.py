@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from savemark.checks import Finding, Verdict
+from savemark.report import stopping
 from savemark.report.analysis import Analysis, analyse, ranked
 from savemark.report.facts import ceiling_list, headline
 from savemark.report.settings import place
@@ -33,7 +34,7 @@ def show(run_dir: Path, console: Console) -> None:
     console.print()
     for sentence in decision(analysis):
         _print(console, sentence, "bold")
-    if rule := sentence(analysis.run):
+    if rule := stopping.sentence(analysis.run):
         _labelled(console, "repeats", rule, "")
     state, words = analysis.badge
     _labelled(console, "result", words, {"valid": "green", "noted": "green"}.get(state, "bold red"))
