@@ -29,6 +29,7 @@ class Drawn:
 
     figure: Figure
     panels: list[tuple[str, str]]
+    files: list[str]  # names below figures/, without their endings
     why: str | None
 
 

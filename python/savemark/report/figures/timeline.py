@@ -10,7 +10,7 @@ import polars as pl
 from savemark.records.timelines import timelines
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
-from savemark.report.marks import WIDTH
+from savemark.report.marks import WIDTH, inline
 from savemark.report.palette import codec_order, codec_scale
 from savemark.stats import TargetResult
 
@@ -74,7 +74,7 @@ def _chart(values: list[dict[str, Any]]) -> Any:
         alt.Scale(type="symlog", constant=max(longest / 40, 0.1)) if longest > 5 else alt.Scale()
     )
     chart = (
-        alt.Chart(alt.InlineData(values=values))
+        alt.Chart(inline(values))
         .mark_line(strokeWidth=1.4)
         .encode(
             x=alt.X(
