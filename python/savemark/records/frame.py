@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from savemark.records import evidence
 from savemark.records.run import Entry, Json, Run
 
 # Columns every frame has, in this order, whatever the run holds: a figure may rely on them.
@@ -64,6 +65,7 @@ TAIL = {
     "timer_resolution_ns": pl.Int64,
     "error_kind": pl.String,
     "error_message": pl.String,
+    **evidence.COLUMNS,
 }
 
 
@@ -116,7 +118,9 @@ def _rows(run: Run, place: int, entry: Entry) -> list[Json]:
         "cache_wanted": (entry.record.get("trial") or {}).get("cache"),
         **_origin(entry.record),
     }
-    return [head | _phase(phase) for phase in entry.phases]
+    head |= evidence.of_record(entry.record, run.version)
+    record = entry.record
+    return [head | _phase(phase) | evidence.of_phase(phase, record) for phase in entry.phases]
 
 
 def _origin(record: Json) -> Json:
