@@ -43,6 +43,10 @@ def long_enough(evidence: Evidence) -> Finding:
 
 def _fix(size: int, seconds: float, host: dict[str, Any]) -> str:
     """A size that lasts long enough, or the largest that memory holds: the state is there twice."""
+    if not size:
+        return (
+            "For a number to quote, measure again with a larger state (its size is not recorded)."
+        )
     wanted = size * LONG_ENOUGH_S / seconds
     memory = (host.get("memory") or {}).get("available_bytes")
     most = memory / MEMORY_SHARE if memory else wanted

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from savemark.records import evidence
 from savemark.records.run import Entry, Json, Run
 
 # Columns every frame has, in this order, whatever the run holds: a figure may rely on them.
@@ -20,6 +21,8 @@ HEAD = {
     "status": pl.String,
     "codec": pl.String,
     "streams": pl.Int64,
+    # What varies besides codec, streams and target, in words; "" where nothing does.
+    "variant": pl.String,
     "phase": pl.String,
 }
 PHASE = [
@@ -31,6 +34,8 @@ TAIL = {
     "started_unix_ns": pl.Int64,
     "io_count": pl.Int64,
     **dict.fromkeys(PHASE, pl.Int64),
+    # Of what writes: until the application goes on, until the bytes are safe, until all is done.
+    **dict.fromkeys(("frozen_ns", "durable_ns", "drained_ns"), pl.Int64),
     "device_name": pl.String,
     "device_read_bytes": pl.Int64,
     "device_written_bytes": pl.Int64,
@@ -51,8 +56,16 @@ TAIL = {
     "thread_wait_ns": pl.Int64,
     **{f"latency_{name}": pl.Int64 for name in LATENCY},
     **{f"sync_latency_{name}": pl.Int64 for name in LATENCY},
+    # "measured" by the engine, or "imported" from the file with this SHA-256.
+    "origin": pl.String,
+    "source_sha256": pl.String,
+    "tool_name": pl.String,
+    "tool_version": pl.String,
+    "tool_command": pl.String,
+    "timer_resolution_ns": pl.Int64,
     "error_kind": pl.String,
     "error_message": pl.String,
+    **evidence.COLUMNS,
 }
 
 
@@ -71,9 +84,6 @@ def phases(run: Run) -> pl.DataFrame:
 
 def setting(factors: Json) -> str:
     """How one combination of factors is called everywhere: `zstd × 4`, then what else varies."""
-    # The target is a factor where there are several; its label is told apart from the setting.
-    named = ("codec", "streams", "target")
-    rest = {name: value for name, value in factors.items() if name not in named}
     words = []
     if "codec" in factors:
         words.append("none" if factors["codec"] is None else str(factors["codec"]))
@@ -82,8 +92,15 @@ def setting(factors: Json) -> str:
     text = " ".join(words)
     if text.startswith("×"):
         text = f"streams {text}"
-    extra = ", ".join(f"{name} {value}" for name, value in rest.items())
-    return ", ".join(part for part in (text, extra) if part) or "the only setting"
+    return ", ".join(part for part in (text, variant(factors)) if part) or "the only setting"
+
+
+def variant(factors: Json) -> str:
+    """What varies besides codec, streams and target: `payload zeros`; "" where nothing does."""
+    # The target is a factor where there are several; its label is told apart from the setting.
+    named = ("codec", "streams", "target")
+    rest = ((name, value) for name, value in factors.items() if name not in named)
+    return ", ".join(f"{name} {value}" for name, value in rest)
 
 
 def _rows(run: Run, place: int, entry: Entry) -> list[Json]:
@@ -99,8 +116,21 @@ def _rows(run: Run, place: int, entry: Entry) -> list[Json]:
         "filesystem": path.get("filesystem"),
         "buffer_bytes": entry.record.get("buffer_bytes"),
         "cache_wanted": (entry.record.get("trial") or {}).get("cache"),
+        **_origin(entry.record),
     }
-    return [head | _phase(phase) for phase in entry.phases]
+    head |= evidence.of_record(entry.record, run.version)
+    record = entry.record
+    return [head | _phase(phase) | evidence.of_phase(phase, record) for phase in entry.phases]
+
+
+def _origin(record: Json) -> Json:
+    tool = record.get("tool") or {}
+    return {
+        "origin": record.get("origin") or "measured",
+        "source_sha256": record.get("source_sha256"),
+        "timer_resolution_ns": record.get("timer_resolution_ns"),
+        **{f"tool_{name}": tool.get(name) for name in ("name", "version", "command")},
+    }
 
 
 def _head(run: Run, place: int, entry: Entry) -> Json:
@@ -109,6 +139,7 @@ def _head(run: Run, place: int, entry: Entry) -> Json:
     head |= {"position": place, "repeat": entry.repeat, "status": entry.status}
     head |= {name: None if v is None else str(v) for name, v in entry.factors.items()}
     head["setting"] = setting(entry.factors) if entry.role == "trial" else entry.name
+    head["variant"] = variant(entry.factors)
     for name in ("codec", "streams"):
         # Fixed in the study instead of varied: the column still says what ran.
         value = entry.factors.get(name, trial.get(name))
@@ -121,6 +152,7 @@ def _head(run: Run, place: int, entry: Entry) -> Json:
 def _phase(phase: Json) -> Json:
     row: Json = {"phase": phase.get("name"), "io_count": phase.get("operations")}
     row |= {name: phase.get(name) for name in (*PHASE, "verified", "durable")}
+    row |= _promises(phase)
     device, cache = phase.get("device") or {}, phase.get("cache") or {}
     row |= {f"device_{n}": device.get(n) for n in ("name", "read_bytes", "written_bytes")}
     row["device_flushes"] = device.get("flushes")
@@ -133,3 +165,17 @@ def _phase(phase: Json) -> Json:
         name = f"stage_{stage['name']}_ns"
         row[name] = row.get(name, 0) + stage["elapsed_ns"]
     return row
+
+
+def _promises(phase: Json) -> Json:
+    """What a phase that writes has promised by when; a record may state it, else it follows.
+
+    The engine's save is synchronous: the application waits until the end, and nothing is left to
+    do in the background. Whether the bytes are safe at the end is what `durable` says.
+    """
+    elapsed = (
+        phase.get("elapsed_ns") if phase.get("name") == "save" and "durable" in phase else None
+    )
+    implied = {"frozen_ns": elapsed, "drained_ns": elapsed}
+    implied["durable_ns"] = elapsed if phase.get("durable") else None
+    return {name: phase.get(name, value) for name, value in implied.items()}

@@ -54,9 +54,9 @@ def _line(cell: Cell, names: list[str], found: Ranking | None) -> Line:
         data += _phase(cell, name)
     total = "–" if not cell.total or cell.blocked else seconds(cell.total.median)
     data.insert(3, Datum(total, cell.total.median if total != "–" and cell.total else 1e99))
-    cpu = f"{cell.cpu_s_per_gib:.2f}" if cell.n else "–"
+    cpu = f"{cell.cpu_s_per_gib:.2f}" if cell.sized else "–"
     data += [
-        Datum(f"{cell.ratio:.2f}" if cell.n else "–", cell.ratio),
+        Datum(f"{cell.ratio:.2f}" if cell.sized else "–", cell.ratio),
         Datum(cpu, cell.cpu_s_per_gib),
     ]
     attributes = {"codec": cell.codec, "streams": str(cell.streams)}
@@ -75,19 +75,26 @@ def _phase(cell: Cell, name: str) -> list[Datum]:
     data = [
         Datum(seconds(phase.seconds.median), phase.seconds.median, _trials(phase), css),
         Datum(gbs(phase.user_rate), phase.user_rate, _trials(phase), css),
-        Datum(interval(low, phase.fastest), low, phase.seconds.kind, f"{css} quiet"),
+        Datum(range_of(phase), low, phase.seconds.kind, f"{css} quiet"),
         Datum(gbs(phase.stored_rate), phase.stored_rate, "", css),
         Datum(limit, share or -1.0, _limit(phase), css, full),
     ]
     return [Datum(why, data[0].sort, css="why"), *data[1:]] if css else data
 
 
+def range_of(phase: PhaseStat) -> str:
+    """Its interval (or range) in GB/s; in seconds where no bytes are known."""
+    if phase.user_bytes:
+        return interval(phase.slowest, phase.fastest)
+    return f"[{seconds(phase.seconds.low)} {seconds(phase.seconds.high)}] s"
+
+
 def _trials(phase: PhaseStat) -> str:
-    parts = [
-        f"repeat {repeat + 1}: {seconds(s)} s, {gbs(phase.user_bytes / s)} GB/s"
+    return "\n".join(
+        f"repeat {repeat + 1}: {seconds(s)} s"
+        + (f", {gbs(phase.user_bytes / s)} GB/s" if phase.user_bytes else "")
         for repeat, s in phase.trials
-    ]
-    return "\n".join(parts)
+    )
 
 
 def _limit(phase: PhaseStat) -> str:
@@ -112,8 +119,8 @@ def rows(analysis: Analysis) -> list[dict[str, Any]]:
                 "failed": cell.failed,
                 "place": place(cell, ranking),
                 "total_s_median": cell.total.median if cell.total else None,
-                "ratio": cell.ratio if cell.n else None,
-                "cpu_s_per_gib": cell.cpu_s_per_gib if cell.n else None,
+                "ratio": cell.ratio if cell.sized else None,
+                "cpu_s_per_gib": cell.cpu_s_per_gib if cell.sized else None,
             }
             for name in names:
                 row |= _base(name, cell)
@@ -129,11 +136,12 @@ def _base(name: str, cell: Cell) -> dict[str, Any]:
         "s_low": spread and spread.low,
         "s_high": spread and spread.high,
         "interval": spread and spread.kind,
-        "user_bytes": phase and phase.user_bytes,
-        "stored_bytes": phase and phase.stored_bytes,
-        "user_bytes_per_s": phase and phase.user_rate,
-        "stored_bytes_per_s": phase and phase.stored_rate,
-        "cpu_s_per_gib": phase and phase.cpu_s_per_gib,
+        # Nothing moves no bytes: a zero stands for "not recorded".
+        "user_bytes": phase and (phase.user_bytes or None),
+        "stored_bytes": phase and (phase.stored_bytes or None),
+        "user_bytes_per_s": phase and (phase.user_rate or None),
+        "stored_bytes_per_s": phase and (phase.stored_rate or None),
+        "cpu_s_per_gib": phase and (phase.cpu_s_per_gib if cell.sized else None),
         "limit_bytes_per_s": limit and limit.rate,
         "limit": limit and limit.name,
         "of_limit": phase and phase.of_limit,

@@ -8,7 +8,9 @@ from savemark.stats import Limit, Spread
 
 
 def gbs(rate: float) -> str:
-    """Bytes per second as decimal GB/s with three significant digits or so."""
+    """Bytes per second as decimal GB/s with three significant digits or so; a dash for none."""
+    if not rate:
+        return "–"  # no bytes are known: a rate of zero would be a lie
     value = rate / 1e9
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 

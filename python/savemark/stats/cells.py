@@ -56,12 +56,18 @@ class Cell:
     phases: dict[str, PhaseStat]
     total: Spread | None
     failed: int
+    variant: str = ""  # what varies besides codec and streams, in words
     blocked: dict[str, str] = field(default_factory=dict)  # phase -> id of the check
 
     @property
     def n(self) -> int:
         """Repeats that finished."""
         return self.total.n if self.total else 0
+
+    @property
+    def sized(self) -> bool:
+        """Whether bytes are known: what was imported may have times alone."""
+        return any(phase.user_bytes for phase in self.phases.values())
 
     @property
     def ratio(self) -> float:
@@ -101,6 +107,7 @@ def _cell(label: str, setting: str, rows: pl.DataFrame, of: Ceilings, cores: int
         phases=phases,
         total=spread([ns / 1e9 for ns in totals["elapsed_ns"]]) if len(totals) else None,
         failed=rows.filter(pl.col("phase").is_null())["index"].n_unique(),
+        variant=str(first["variant"] or ""),
     )
 
 
