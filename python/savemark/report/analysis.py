@@ -51,6 +51,24 @@ class Analysis:
             return None
         return " · ".join(factor.title for factor in own)
 
+    def levels(self) -> dict[tuple[str, str], dict[str, str]]:
+        """The levels of each cell, by (label, setting), as people write them."""
+        names = [factor.name for factor in self.own_factors]
+        rows = self.frame.filter(pl.col("role") == "trial").unique(["label", "setting"])
+        return {
+            (row["label"], row["setting"]): {
+                f.name: f.shown("none" if row[f.name] is None else str(row[f.name]))
+                for f in self.own_factors
+            }
+            for row in rows.select("label", "setting", *names).to_dicts()
+        }
+
+    @property
+    def coded(self) -> bool:
+        """Whether stored bytes differ from user bytes anywhere, as a codec makes them."""
+        cells = [cell for result in self.results for cell in result.cells]
+        return any(cell.codec != "none" or round(cell.ratio, 3) != 1 for cell in cells)
+
     def short(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The same rows with settings named by their levels alone: `0-7 · 4 MiB · 128`."""
         if self.short_title is None or rows.is_empty():

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from savemark.records import Run
+from savemark.records.frame import shown
 from savemark.report.palette import codec_order
-from savemark.report.words import binary
 
 TARGET = "target"
 # Which factor people expect on the horizontal axis, and which one as lines, if the run has it.
@@ -33,10 +33,8 @@ class Factor:
         return self.name.replace("_", " ")
 
     def shown(self, level: str) -> str:
-        """A level as people write it: `64 KiB` for 65536 bytes."""
-        if self.name.endswith(("size", "bytes")) and level.isdigit() and int(level) >= 1024:
-            return binary(int(level))
-        return level
+        """A level as people write it: `64KiB` for 65536 bytes."""
+        return shown(self.name, level)
 
 
 @dataclass(frozen=True, slots=True)

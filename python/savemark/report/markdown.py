@@ -25,13 +25,11 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
         parts += ["", f"## {table.title}", "", table.markdown()]
     parts += ["## Figures", ""]
     for each in drawn:
-        link = f"![{each.figure.title}](figures/{each.figure.name}.svg)"
-        parts += [
-            f"### {each.figure.title}",
-            "",
-            link if each.panels else f"Not drawn: {each.why}.",
-        ]
-        parts += ["", each.figure.caption, ""]
+        if each.panels:
+            links = [f"![{each.figure.title}](figures/{name}.svg)" for name in each.files]
+            parts += [f"### {each.figure.title}", "", *links, "", each.figure.caption, ""]
+    absent = [f"{each.figure.title} ({each.why})" for each in drawn if not each.panels]
+    parts += [f"Not drawn: {'; '.join(absent)}.", ""] if absent else []
     parts += ["## Ceilings", ""]
     parts += [facts.ceilings_table(result).markdown() for result in analysis.results]
     parts += ["## Is it true?", ""]

@@ -15,7 +15,7 @@ from savemark.report import corrected, facts, legacy, settings
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure
 from savemark.report.markdown import title, when
-from savemark.report.palette import codec_order, css_variables
+from savemark.report.palette import css_variables
 from savemark.report.table import Table
 from savemark.report.verdict import decision, messages
 
@@ -84,12 +84,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
 
 def _levels(analysis: Analysis) -> dict[str, list[str]]:
     """The values that a filter offers, for the factors that vary."""
-    cells = [cell for result in analysis.results for cell in result.cells]
-    levels = {
-        "codec": codec_order([cell.codec for cell in cells]),
-        "streams": [str(n) for n in sorted({cell.streams for cell in cells})],
-    }
-    return {name: values for name, values in levels.items() if len(values) > 1}
+    return {f.name: [f.shown(level) for level in f.levels] for f in analysis.own_factors}
 
 
 def _studies(analysis: Analysis) -> list[tuple[str, list[Table], str]]:

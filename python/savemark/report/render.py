@@ -100,7 +100,7 @@ def _spec(chart: Any) -> dict[str, Any]:
         "symbolOpacity": 1,
         "orient": "top",
         "title": None,
-        "columnPadding": 14,
+        "columnPadding": 26,
         "offset": 10,
     }
     head = {"labelColor": light("text"), "titleColor": light("text"), "labelFontSize": 12.5}

@@ -135,13 +135,18 @@ def _chart(values: Rows, found: Roles) -> Any:
     rows, columns = _order(found)
     lines = list(found.line.levels) if found.line else [""]
     colour, shape = level_scale(found.line.name if found.line else "", lines)
-    legend = alt.Legend(title=found.line.title if found.line else None, titleOrient="left")
+    legend = alt.Legend(
+        title=found.line.title if found.line else None, titleOrient="left", titlePadding=22
+    )
     width, height = max(96, 960 // len(columns) - 14), 118
     x = alt.X("across:O", sort=[found.across.shown(v) for v in found.across.levels],
-              title=found.across.title, axis=alt.Axis(labelAngle=0, labelOverlap=True))  # fmt: skip
+              title=found.across.title, axis=alt.Axis(labelAngle=0, labelOverlap=True),
+              scale=alt.Scale(paddingInner=0, paddingOuter=0))  # fmt: skip
     y = alt.Y("y:Q", title="GB/s", axis=alt.Axis(tickCount=4))
     # Side by side, or the intervals of several lines would hide each other.
-    offset = alt.XOffset("shift:Q", scale=alt.Scale(domain=[-1, 1], range=[-4, 4]))
+    middle = width / len(found.across.levels) / 2
+    beside = alt.Scale(domain=[-1, 1], range=[middle - 4, middle + 4])
+    offset = alt.XOffset("shift:Q", scale=beside)
     dye = alt.Color("line:N", scale=colour, sort=lines, legend=legend if found.line else None)
     base = alt.Chart().encode(x=x, y=y, color=dye)
     median = base.transform_filter("datum.kind == 'median'")

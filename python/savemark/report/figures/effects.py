@@ -57,7 +57,9 @@ def _chart(parts: list[tuple[str, str, float]]) -> Any:
     bars = base.mark_bar().encode(
         color=alt.Color("kind:N", scale=colour, sort=kinds), description="tip:N"
     )
-    words = base.mark_text(align="left", dx=5, color=light("quiet"), aria=False).encode(text="text")
+    words = base.mark_text(align="left", dx=5, color=light("quiet"), aria=False).encode(
+        text="text:N"
+    )
     return (bars + words).properties(width=WIDTH - 80, height=alt.Step(19))
 
 

@@ -50,7 +50,7 @@ def _chart(table: pl.DataFrame, across: Factor, line: Factor, phase: str) -> Any
     levels = [line.shown(level) for level in line.levels]
     colour, shape = level_scale(line.name, levels)
     scale, kind = seconds_scale([row["s"] for row in values])
-    legend = alt.Legend(title=line.title, titleOrient="left", columns=6)
+    legend = alt.Legend(title=line.title, titleOrient="left", titlePadding=22, columns=6)
     base = alt.Chart(inline(values)).encode(
         x=alt.X(
             "across:N",

@@ -49,8 +49,10 @@ def _factor(table: pl.DataFrame, factor: Factor, y: alt.Y) -> Any:
         row | {"tip": f"{factor.title} {row['level']}: {seconds(row['s'])} s on average"}
         for row in rows.group_by("level", maintain_order=True).agg(pl.col("s").mean()).to_dicts()
     ]
-    crowded = len(order) > 4 and max(map(len, order)) > 4
-    axis = alt.Axis(labelAngle=-40 if crowded else 0, title=factor.title, grid=False)
+    crowded = max(map(len, order)) > 4
+    axis = alt.Axis(
+        labelAngle=-50 if crowded else 0, labelOverlap=False, title=factor.title, grid=False
+    )
     x = alt.X("level:N", sort=order, axis=axis)
     dots = alt.Chart(inline(rows.select("level", "s").to_dicts())).mark_circle(
         size=8, opacity=0.35, color=light("quiet"), aria=False
@@ -64,7 +66,7 @@ def _factor(table: pl.DataFrame, factor: Factor, y: alt.Y) -> Any:
             strokeWidth=1, opacity=0.6, color=light("first"), aria=False
         )
         layers.insert(1, line.encode(x=x, y=y))
-    return alt.layer(*layers).properties(width=max(70, 30 * len(order)), height=200)
+    return alt.layer(*layers).properties(width=max(80, 34 * len(order)), height=200)
 
 
 FIGURE = Figure(

@@ -15,7 +15,7 @@ from savemark.report.words import seconds
 from savemark.stats import TargetResult
 
 # So many trials, the farthest from 1, say who they are.
-TOLD = 400
+TOLD = 150
 
 
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:

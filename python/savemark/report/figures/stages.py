@@ -26,6 +26,13 @@ COLOURS |= {"fetch": "first", "freeze": "limit", "verify": "fourth"}
 SPARE = ("limit", "quiet", "fourth", "third")
 
 
+def applies(analysis: Analysis) -> str | None:
+    """A bar of one part says nothing."""
+    names = [c for c in analysis.frame.columns if c.startswith("stage_")]
+    used = [c for c in names if int(analysis.frame[c].sum()) > 0]
+    return "the phases have one stage only" if names and len(used) < 2 else None
+
+
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     """A bar per setting, fastest on top; the stages of all phases share one legend."""
     rows, _ = fastest(analysis.short(analysis.rows(result.label, phase)))
@@ -69,4 +76,5 @@ FIGURE = Figure(
     needs=("setting", "phase", "elapsed_ns", "stage_transfer_ns"),
     draw=each_phase(chart),
     order=20,
+    applies=applies,
 )

@@ -19,6 +19,12 @@ COLOURS = ("second", "fourth", "first")
 COLUMNS = tuple(f"thread_{part}_ns" for part in PARTS)
 
 
+def applies(analysis: Analysis) -> str | None:
+    """A bar of one part says nothing."""
+    used = [c for c in COLUMNS if c in analysis.frame.columns and analysis.frame[c].sum() > 0]
+    return "the threads only waited for I/O" if used == ["thread_wait_ns"] else None
+
+
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     """A bar per setting in the order of the other figure."""
     rows, _ = fastest(analysis.short(analysis.rows(result.label, phase)))
@@ -50,4 +56,5 @@ FIGURE = Figure(
     needs=("setting", "phase", *COLUMNS),
     draw=each_phase(chart),
     order=30,
+    applies=applies,
 )
