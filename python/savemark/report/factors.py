@@ -32,6 +32,13 @@ class Factor:
         """The name as people write it."""
         return self.name.replace("_", " ")
 
+    def joined(self, level: str) -> bool:
+        """Whether a line may go through this level: numbers, and 0 streams is another archive.
+
+        Source: Hoefler & Belli, SC'15, rule 12.
+        """
+        return self.numeric and not (self.name == "streams" and level == "0")
+
     def shown(self, level: str) -> str:
         """A level as people write it: `64KiB` for 65536 bytes."""
         return shown(self.name, level)

@@ -37,8 +37,6 @@ class Figure:
 
     def absent(self, analysis: Analysis) -> str | None:
         """Why it cannot be drawn from these records, or None."""
-        if why := self.applies(analysis):
-            return why
         rows = analysis.frame
         lacks = [
             n for n in self.needs if n not in rows.columns or rows[n].null_count() == len(rows)

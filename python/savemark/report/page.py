@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from savemark.checks import Verdict
-from savemark.report import corrected, facts, legacy, settings
+from savemark.report import corrected, facts, interval, legacy, settings
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure
 from savemark.report.markdown import title, when
@@ -31,6 +31,7 @@ class Drawn:
     panels: list[tuple[str, str]]
     files: list[str]  # names below figures/, without their endings
     why: str | None
+    quiet: bool = False  # another figure shows it better, or it is about another workload
 
 
 def page(analysis: Analysis, drawn: list[Drawn]) -> str:
@@ -45,6 +46,7 @@ def page(analysis: Analysis, drawn: list[Drawn]) -> str:
     environment.globals["figures"] = lambda section: [
         d for d in drawn if d.figure.section == section
     ]
+    environment.globals["elsewhere"] = [d for d in drawn if d.quiet]
     environment.filters["svg"] = Markup  # our own drawing, its texts escaped by the renderer
     return environment.get_template("report.html").render(_context(analysis))
 
@@ -52,6 +54,7 @@ def page(analysis: Analysis, drawn: list[Drawn]) -> str:
 def _context(analysis: Analysis) -> dict[str, Any]:
     run, (state, badge) = analysis.run, analysis.badge
     shown, more = messages(analysis)
+    found = interval.places(analysis)
     return {
         "title": title(analysis),
         "when": when(analysis),
@@ -67,6 +70,12 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "ceilings": [facts.ceilings_table(r) for r in analysis.results if r.ceilings],
         "findings": analysis.findings,
         "marks": MARKS,
+        "places": found,
+        "interval": interval.table(found),
+        "job_bytes": interval.STATE_BYTES,
+        "job_mtbf": interval.MTBF_S,
+        "restart": interval.RESTART_S,
+        "interval_script": Markup((TEMPLATE / "interval.js").read_text(encoding="utf-8")),
         "coverage": facts.coverage_table(analysis),
         "failures": facts.failures_table(run),
         "design": facts.design_table(run),

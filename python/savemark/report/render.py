@@ -69,7 +69,7 @@ def inline(drawing: Drawing) -> str:
     text = drawing.svg
     for name, pair in {**INK, **{f"codec-{k}": v for k, v in CODECS.items()}}.items():
         text = text.replace(f'"{pair[0]}"', f'"var(--{name})"')
-    style = f' style="max-width:{drawing.width * 1.45:.0f}px"'
+    style = f' style="max-width:{drawing.width * 1.3:.0f}px;--natural:{drawing.width:.0f}px"'
     return re.sub(r' width="[\d.]+" height="[\d.]+" viewBox', f"{style} viewBox", text, count=1)
 
 

@@ -35,6 +35,8 @@ def _figures(analysis: Analysis, folder: Path) -> list[Drawn]:
 
 
 def _figure(analysis: Analysis, figure: Figure, folder: Path) -> Drawn:
+    if other := figure.applies(analysis):
+        return Drawn(figure, [], [], other, quiet=True)
     why = figure.absent(analysis)
     panels = [] if why else figure.draw(analysis)
     if not panels:

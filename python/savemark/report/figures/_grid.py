@@ -67,6 +67,7 @@ def _values(rows: pl.DataFrame, found: Roles, rate: Rate) -> tuple[Rows, Rows]:
         tip = f"{words}: median {middle.median:.3g} GB/s [{middle.low:.3g} {middle.high:.3g}]"
         tip += f" ({middle.kind}); repeats {' '.join(f'{speed:.3g}' for speed in speeds)}"
         ends = {"low": middle.low, "high": middle.high, "tip": tip}
+        ends["joined"] = found.across.joined(place[found.across.name])
         values.append(head | {"kind": "median", "y": middle.median, **ends})
     return values, _letters(found, values)
 
@@ -153,7 +154,9 @@ def _chart(values: Rows, found: Roles) -> Any:
     layers = [_ceiling(colour, y, bool(found.line and found.line.name == TARGET))]
     if found.across.numeric:
         layers.append(
-            median.mark_line(strokeWidth=1, opacity=0.55, aria=False).encode(xOffset=offset)
+            median.transform_filter("datum.joined")
+            .mark_line(strokeWidth=1, opacity=0.55, aria=False)
+            .encode(xOffset=offset)
         )
     layers += [
         median.mark_rule(strokeWidth=1.3, aria=False).encode(

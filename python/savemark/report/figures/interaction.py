@@ -40,7 +40,7 @@ def _chart(table: pl.DataFrame, across: Factor, line: Factor, phase: str) -> Any
     means = table.group_by(across.name, line.name, maintain_order=True).agg(pl.col("s").mean())
     values = [
         {"across": across.shown(row[across.name]), "line": line.shown(row[line.name])}
-        | {"s": row["s"]}
+        | {"s": row["s"], "joined": across.joined(row[across.name])}
         | {
             "tip": f"{across.title} {across.shown(row[across.name])}, "
             f"{line.title} {line.shown(row[line.name])}: {seconds(row['s'])} s on average"
@@ -63,7 +63,9 @@ def _chart(table: pl.DataFrame, across: Factor, line: Factor, phase: str) -> Any
     marks = base.mark_point(filled=True, size=40, opacity=1).encode(
         shape=alt.Shape("line:N", scale=shape, sort=levels, legend=legend), description="tip:N"
     )
-    lines = base.mark_line(strokeWidth=1.2, opacity=0.6, aria=False)
+    lines = base.transform_filter("datum.joined").mark_line(
+        strokeWidth=1.2, opacity=0.6, aria=False
+    )
     layers = [lines, marks] if across.numeric else [marks]
     return alt.layer(*layers).properties(width=WIDTH - 20, height=240)
 

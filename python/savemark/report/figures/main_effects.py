@@ -58,11 +58,12 @@ def _factor(table: pl.DataFrame, factor: Factor, y: alt.Y) -> Any:
         size=8, opacity=0.35, color=light("quiet"), aria=False
     )
     middle = alt.Chart(inline(means)).mark_tick(
-        orient="horizontal", thickness=2.4, width=18, color=light("first")
+        orient="horizontal", thickness=2.4, width=18, opacity=1, color=light("first")
     )
     layers = [dots.encode(x=x, y=y), middle.encode(x=x, y=y, description="tip:N")]
     if factor.numeric:
-        line = alt.Chart(inline(means)).mark_line(
+        joined = [row for row in means if factor.joined(row["level"])]
+        line = alt.Chart(inline(joined)).mark_line(
             strokeWidth=1, opacity=0.6, color=light("first"), aria=False
         )
         layers.insert(1, line.encode(x=x, y=y))

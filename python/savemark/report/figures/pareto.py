@@ -15,7 +15,7 @@ from savemark.stats import Cell, TargetResult
 
 # Names are written beside so many of the unbeaten; all tell theirs on hover.
 NAMED = 7
-FRONT, BEATEN = "no setting is better in both", "beaten in both"
+FRONT, BEATEN = "unbeaten", "beaten in both"
 
 
 def draw(analysis: Analysis) -> list[Panel]:
@@ -62,16 +62,18 @@ def _chart(costs: list[tuple[Cell, float]], title: str) -> Any:
     y_scale, y_kind = seconds_scale([row["cost"] for row in values])
     colour = alt.Scale(domain=[FRONT, BEATEN], range=[light("first"), light("third")])
     shape = alt.Scale(domain=[FRONT, BEATEN], range=["diamond", "circle"])
+    size = alt.Scale(domain=[FRONT, BEATEN], range=[90, 34])
     x = alt.X("s:Q", scale=x_scale, axis=ticks(x_scale), title=f"total time, seconds ({kind})")
     y = alt.Y("cost:Q", scale=y_scale, axis=ticks(y_scale), title=f"{title} ({y_kind})")
     marks = (
         alt.Chart(inline(values))
-        .mark_point(filled=True, size=46, opacity=0.85)
+        .mark_point(filled=True, opacity=0.85)
         .encode(
             x=x,
             y=y,
             color=alt.Color("kind:N", scale=colour),
             shape=alt.Shape("kind:N", scale=shape),
+            size=alt.Size("kind:N", scale=size, legend=None),
             description="tip:N",
         )
     )

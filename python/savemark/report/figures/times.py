@@ -72,9 +72,7 @@ def chart(analysis: Analysis, result: TargetResult, name: str) -> Any | None:
 
 
 def _lines(middles: list[dict[str, Any]], across: Factor, place: dict[str, Any]) -> list[alt.Chart]:
-    # Lines join numbers only, never categories; and 0 streams is another kind of archive, not a
-    # smaller number (Hoefler & Belli, rule 12).
-    joined = [row for row in middles if across.numeric and row["level"] != "0"]
+    joined = [row for row in middles if across.joined(row["level"])]
     if not joined:
         return []
     return [
