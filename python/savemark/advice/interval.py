@@ -73,9 +73,19 @@ def asynchronous(s: float, w: float, m: float) -> float:
 def asynchronous_overhead(tau: float, s: float, w: float, m: float, r: float) -> float:
     """Share of the time that is lost, to first order: s/τ + (τ/2 + w + R)/M, at most 1.
 
-    A failure costs half an interval, the save under way (not yet durable), and the restart.
+    A failure costs half an interval, the save under way (not yet durable), and the restart. Too
+    dark where the sum is large: `goodput_asynchronous` is not.
     """
     return min(1.0, s / tau + (tau / 2 + w + r) / m)
+
+
+def goodput_asynchronous(tau: float, s: float, w: float, m: float, r: float) -> float:
+    """Share of useful time with saves that stall for `s` and are durable after `w` ≤ τ.
+
+    The form of `goodput`: a save stops the work for s only, and a failure costs w more, for the
+    save that was under way is lost and what it held is done again.
+    """
+    return goodput(tau, s, m, r + w)
 
 
 def two_tiers(d_near: float, d_far: float, m: float, survived: float) -> tuple[float, float]:

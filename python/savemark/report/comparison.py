@@ -174,7 +174,7 @@ def _only(a: Side, b: Side) -> list[Any]:
 
 
 def _table(base: Side, other: Side, pairs: Sequence[Pair]) -> Table:
-    heads = ["setting", "phase", f"{base.name} s", "GB/s", f"{other.name} s", "GB/s"]
+    heads = ["setting", "phase", f"{base.name} s", "GB/s", f"{other.name} s"]
     heads += ["change", "[95 %]", "n", "p", ""]
     labels = any(pair.key.label for pair in pairs)
     lines = [_line(pair, labels) for pair in pairs]
@@ -191,7 +191,6 @@ def _line(pair: Pair, labels: bool) -> Line:
         Datum(seconds(a.median), a.median),
         Datum(gbs(size / a.median), 0.0),
         Datum(seconds(b.median), b.median),
-        Datum(gbs(size / b.median), 0.0),
         Datum(change(pair.ratio.value), pair.ratio.value),
         Datum(interval(pair.ratio), 0.0),
         Datum(str(a.n) if a.n == b.n else f"{a.n}, {b.n}", 0.0),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -127,7 +127,7 @@ def labelled(console: Console, label: str, text: str, style: str = "") -> None:
 
 def print_table(console: Console, table: Table) -> None:
     """A table of the report on a terminal; a line's css `lost` or `found` gives it a colour."""
-    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    grid = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     first = table.lines[0].data if table.lines else []
     for place, head in enumerate(table.columns):
         number = bool(first) and first[place].number
@@ -135,4 +135,12 @@ def print_table(console: Console, table: Table) -> None:
     for line in table.lines:
         style = {"lost": "bold red", "slower": "red", "faster": "green"}.get(line.css, "")
         grid.add_row(*(Text(datum.text) for datum in line.data), style=style)
+    # In a log or a narrow window a long line is better than one with its end cut off.
+    width, needed = console.width, console.measure(grid, options=_endless(console)).maximum
+    console.width = max(width, needed)
     console.print(grid)
+    console.width = width
+
+
+def _endless(console: Console) -> ConsoleOptions:
+    return console.options.update(max_width=1000)
