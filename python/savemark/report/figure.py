@@ -29,9 +29,13 @@ class Figure:
     needs: tuple[str, ...]
     draw: Callable[[Analysis], list[Panel]]
     order: int = 50
+    # Why it does not apply to this run (None if it does): too few factors, another workload.
+    applies: Callable[[Analysis], str | None] = lambda _: None
 
     def absent(self, analysis: Analysis) -> str | None:
         """Why it cannot be drawn from these records, or None."""
+        if why := self.applies(analysis):
+            return why
         rows = analysis.frame
         lacks = [
             n for n in self.needs if n not in rows.columns or rows[n].null_count() == len(rows)

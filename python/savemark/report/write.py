@@ -11,6 +11,7 @@ from savemark.report.facts import ceiling_list
 from savemark.report.figures import all_figures
 from savemark.report.markdown import markdown
 from savemark.report.page import Drawn, page
+from savemark.report.study import parts
 from savemark.report.table import write_csv
 
 
@@ -61,10 +62,9 @@ def _tables(analysis: Analysis, folder: Path) -> None:
         | {"cause": f.cause, "fix": f.fix}
         for f in analysis.findings
     ])  # fmt: skip
-    for result in analysis.results:
-        if data := legacy.of_result(result):
-            name = f"legacy_{_safe(result.label)}.txt"
-            (folder / name).write_text(legacy.text(data), encoding="utf-8")
+    for part in parts(analysis):
+        name = f"legacy_{_safe(part.title)}.txt"
+        (folder / name).write_text(legacy.text(part.legacy), encoding="utf-8")
 
 
 def _safe(label: str) -> str:
