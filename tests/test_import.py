@@ -55,7 +55,7 @@ def test_a_row_becomes_a_trial_and_nothing_is_made_up(bring, tmp_path):
     assert frame["elapsed_ns"].to_list() == [1_250_000_000, 750_000_000]
     row = frame.row(0, named=True)
     assert (row["label"], row["codec"], row["streams"]) == ("s3", "lz4", 2)
-    assert row["tool_name"] == "cedana"
+    assert row["tool"] == "cedana"
     assert row["timer_resolution_ns"] == 10_000_000
     assert row["origin"] == "imported"
     unknown = ("user_bytes", "stored_bytes", "storage_path", "durable", "verified", "frozen_ns")
@@ -169,3 +169,41 @@ def test_the_command_says_where_the_run_is_and_how_to_go_on(savemark, tmp_path):
     again = savemark("import", "nowhere.csv")
     assert again.returncode == 2
     assert "nowhere.csv" in again.stderr
+
+
+@needs_data
+def test_iozone_alone_is_what_was_measured(tmp_path):
+    run = read_run(write_folder([read_source(f"{DATA}/disk_speeds")], tmp_path / "run", HEAD))
+    frame = phases(run)
+    assert frame["role"].unique().to_list() == ["trial"]
+    assert frame["phase"].to_list() == ["write", "rewrite", "random_read", "random_write"]
+    assert frame["contract"].to_list() == ["none", "none", None, "none"]
+    assert frame["command"][0] == "iozone -t1 -i0 -i2 -r1k -s1g -F /tmp/testfile"
+    assert frame["tool_version"][0] == "3.506"
+    by_children = (frame["user_bytes"] / frame["elapsed_ns"] * 1e9 / 1024).round(2).to_list()
+    assert by_children == [629524.62, 867051.62, 642434.19, 509545.06]
+    by_parent = (frame["user_bytes"] / frame["outer_elapsed_ns"] * 1e9 / 1024).round(2).to_list()
+    assert by_parent == [118304.28, 124656.09, 641290.14, 113220.12]
+
+
+@needs_data
+def test_beside_trials_a_disk_benchmark_is_their_ceiling_and_a_host_file_their_host(tmp_path):
+    names = ["5_runs_gpu_local_storage_stress.csv", "disk_speeds", "system_info.txt"]
+    sources = [read_source(f"{DATA}/{name}") for name in names]
+    run = read_run(write_folder(sources, tmp_path / "run", HEAD))
+    assert [target.label for target in run.targets] == ["local"]
+    tops = phases(run).filter(pl.col("role") == "ceiling")
+    assert tops["name"].to_list() == ["write", "rewrite", "random_read", "random_write"]
+    assert run.host["memory"]["total_bytes"] == 30 << 30
+    assert run.host["tools"] == {"cedana": None, "criu": "4.2"}
+    assert phases(run)["client_memory_bytes"].unique().to_list() == [30 << 30]
+    assert "version of cedana" in (run.folder / "log.txt").read_text()
+
+
+def test_an_iozone_log_that_ends_early_is_refused(bring):
+    text = "Iozone: Performance Test of File I/O\nThroughput test with 1 process\n"
+    assert "no throughput in it" in refused(bring, text)
+    children = "Children see throughput for  1 initial writers \t=  1.5 kB/sec\n"
+    assert "what each process writes" in refused(bring, text + children)
+    parent = children.replace("Children see", "Parent sees")
+    assert "no throughput of its children" in refused(bring, text + parent)

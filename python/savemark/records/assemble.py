@@ -72,12 +72,9 @@ def _entries(sources: list[Source]) -> Iterator[Json]:
 def _line(entry: Json, source: Source, sources: list[Source], varying: set[str]) -> Json:
     record = entry.get("record")
     if record is not None:
-        tool = record.get("tool") or {}
-        versions = {name: v for each in sources for name, v in each.found.tools.items()}
-        tool = {**tool, "version": tool.get("version") or versions.get(tool.get("name", ""))}
         trial = {**(record.get("trial") or {}), **entry["factors"]}
-        told = {"schema": 1, "origin": "imported", "source_sha256": source.sha256}
-        record = {**told, **record, "trial": trial, "tool": tool}
+        known = _source(record.get("source") or {}, source, sources)
+        record = {"schema": 1, **record, "trial": trial, "source": known}
     return {
         **{name: entry[name] for name in ("role", "name", "repeat")},
         "label": source.found.label,
@@ -86,6 +83,15 @@ def _line(entry: Json, source: Source, sources: list[Source], varying: set[str])
         "record": record,
         "error": entry.get("error"),
     }
+
+
+def _source(own: Json, source: Source, sources: list[Source]) -> Json:
+    """Where a record is from; the tool's version and the memory may stand in a file beside it."""
+    versions = _versions(sources)
+    memory = (_host(sources).get("memory") or {}).get("total_bytes")
+    known = {"tool_version": versions.get(own.get("tool", "")), "client_memory_bytes": memory}
+    known |= {name: value for name, value in own.items() if value is not None}
+    return {"origin": "imported", "sha256": source.sha256, **known}
 
 
 def _factors(own: Json, label: str, varying: set[str]) -> Json:
@@ -170,10 +176,10 @@ def _study(sources: list[Source], plan: list[Json]) -> Json:
         for name, level in entry["factors"].items()
         if name not in factors
     }
-    titles = [source.found.title for source in sources if source.found.title]
+    studies = {source.found.study for source in sources if source.found.study}
     return {
-        "name": "imported",
-        "title": titles[0] if titles else "",
+        "name": studies.pop() if len(studies) == 1 else "imported",
+        "title": f"Imported from {', '.join(source.path.name for source in sources)}",
         "repeats": max((item["repeat"] + 1 for item in plan), default=0),
         "order": "listed",
         "defaults": {},
@@ -191,8 +197,14 @@ def _host(sources: list[Source]) -> Json:
     host: Json = {}
     for source in sources:
         host |= source.found.host
-    versions = {name: v for source in sources for name, v in source.found.tools.items()}
+    versions = _versions(sources)
     return host | ({"tools": versions} if versions else {})
+
+
+def _versions(sources: list[Source]) -> dict[str, str | None]:
+    """The versions of tools by name; one file may know what another does not."""
+    told = [pair for source in sources for pair in source.found.tools.items()]
+    return {**dict(told), **{name: version for name, version in told if version is not None}}
 
 
 def _keep(source: Source, folder: Path) -> Json:

@@ -57,13 +57,6 @@ TAIL = {
     "thread_wait_ns": pl.Int64,
     **{f"latency_{name}": pl.Int64 for name in LATENCY},
     **{f"sync_latency_{name}": pl.Int64 for name in LATENCY},
-    # "measured" by the engine, or "imported" from the file with this SHA-256.
-    "origin": pl.String,
-    "source_sha256": pl.String,
-    "tool_name": pl.String,
-    "tool_version": pl.String,
-    "tool_command": pl.String,
-    "timer_resolution_ns": pl.Int64,
     "error_kind": pl.String,
     "error_message": pl.String,
     **evidence.COLUMNS,
@@ -128,21 +121,10 @@ def _rows(run: Run, place: int, entry: Entry) -> list[Json]:
         "filesystem": path.get("filesystem"),
         "buffer_bytes": entry.record.get("buffer_bytes"),
         "cache_wanted": (entry.record.get("trial") or {}).get("cache"),
-        **_origin(entry.record),
     }
     head |= evidence.of_record(entry.record, run.version)
     record = entry.record
     return [head | _phase(phase) | evidence.of_phase(phase, record) for phase in entry.phases]
-
-
-def _origin(record: Json) -> Json:
-    tool = record.get("tool") or {}
-    return {
-        "origin": record.get("origin") or "measured",
-        "source_sha256": record.get("source_sha256"),
-        "timer_resolution_ns": record.get("timer_resolution_ns"),
-        **{f"tool_{name}": tool.get(name) for name in ("name", "version", "command")},
-    }
 
 
 def _head(run: Run, place: int, entry: Entry) -> Json:

@@ -33,9 +33,9 @@ class Imported:
     entries: list[Json] = field(default_factory=list)
     levels: dict[str, list[Any]] = field(default_factory=dict)
     repeats: int = 0
-    title: str = ""
+    study: str = ""  # the shipped study that asks the same question, if there is one
     host: Json = field(default_factory=dict)
-    tools: dict[str, str | None] = field(default_factory=dict)  # name -> version, None: not known
+    tools: dict[str, str | None] = field(default_factory=dict)  # versions; None: not known
     notes: list[str] = field(default_factory=list)
 
 

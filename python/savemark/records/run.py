@@ -62,8 +62,8 @@ class Run:
     plan: list[Entry]
     entries: list[Entry]
     unreadable_lines: int
-    # "measured" by savemark, or "imported" from the files in `sources` (name, sha256, format).
-    origin: str = "measured"
+    # "live", or "imported" from the files in `sources` (file, sha256, bytes, format, label).
+    origin: str = "live"
     sources: tuple[Json, ...] = ()
 
     @property
@@ -113,7 +113,7 @@ def read_run(folder: Path) -> Run:
         plan=[_entry(item) for item in head.get("plan") or []],
         entries=list(latest.values()),
         unreadable_lines=unreadable,
-        origin=str(head.get("origin") or "measured"),
+        origin=str(head.get("origin") or "live"),
         sources=tuple(head.get("sources") or []),
     )
 

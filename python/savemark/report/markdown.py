@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from savemark.report import corrected, facts, interval, legacy, settings
 from savemark.report.analysis import Analysis
+from savemark.report.storages import storages_tables
+from savemark.report.study import parts
 from savemark.report.verdict import decision, messages
 
 if TYPE_CHECKING:
@@ -62,13 +64,12 @@ def when(analysis: Analysis) -> str:
 
 
 def _studies(analysis: Analysis) -> list[str]:
-    parts = ["## The original study’s tables", ""]
-    for result in analysis.results:
-        data = legacy.of_result(result)
-        if data is None:
-            continue
-        for table in (corrected.streams_table(result), corrected.codec_table(result)):
-            parts += [f"### {table.title} ({result.label})", "", table.markdown()] if table else []
-        parts += [f"### Legacy definitions ({result.label})", "", legacy.WRONG, ""]
-        parts += ["```", legacy.text(data).rstrip(), "```", ""]
-    return parts if len(parts) > 2 else []
+    text = ["## The original study’s tables", ""]
+    for table in storages_tables(analysis):
+        text += [f"### {table.title}", "", table.markdown()]
+    for part in parts(analysis):
+        for twin in (corrected.streams_table(part.result), corrected.codec_table(part.result)):
+            text += [f"### {twin.title} ({part.title})", "", twin.markdown()] if twin else []
+        text += [f"### Legacy definitions ({part.title})", "", legacy.WRONG, ""]
+        text += ["```", legacy.text(part.legacy).rstrip(), "```", ""]
+    return text if len(text) > 2 else []

@@ -16,6 +16,8 @@ from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure
 from savemark.report.markdown import title, when
 from savemark.report.palette import css_variables
+from savemark.report.storages import storages_tables
+from savemark.report.study import parts
 from savemark.report.table import Table
 from savemark.report.verdict import decision, messages
 
@@ -79,6 +81,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "coverage": facts.coverage_table(analysis),
         "failures": facts.failures_table(run),
         "design": facts.design_table(run),
+        "storages": storages_tables(analysis),
         "studies": _studies(analysis),
         "wrong": legacy.WRONG,
         "machine": facts.machine_table(run),
@@ -97,12 +100,11 @@ def _levels(analysis: Analysis) -> dict[str, list[str]]:
 
 
 def _studies(analysis: Analysis) -> list[tuple[str, list[Table], str]]:
-    """Per target: its label, the corrected tables, the legacy text."""
+    """Per storage (and payload): its title, the corrected tables, the legacy text."""
     found = []
-    for result in analysis.results:
-        if data := legacy.of_result(result):
-            twins = (corrected.streams_table(result), corrected.codec_table(result))
-            found.append((result.label, [t for t in twins if t], legacy.text(data)))
+    for part in parts(analysis):
+        twins = (corrected.streams_table(part.result), corrected.codec_table(part.result))
+        found.append((part.title, [t for t in twins if t], legacy.text(part.legacy)))
     return found
 
 

@@ -54,7 +54,7 @@ def alone(drawings: Sequence[Drawing], columns: int = 2) -> str:
             left += each.width + GAP
         widest = max(widest, left - GAP / 2)
         top += max(each.height for each in row) + HEAD + GAP / 2
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+    head = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
     head += f'width="{widest:g}" height="{top:g}" viewBox="0 0 {widest:g} {top:g}">'
     return f'{head}<rect width="100%" height="100%" fill="white"/>{"".join(body)}</svg>'
 

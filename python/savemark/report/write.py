@@ -12,6 +12,7 @@ from savemark.report.figure import Figure
 from savemark.report.figures import all_figures
 from savemark.report.markdown import markdown
 from savemark.report.page import Drawn, page
+from savemark.report.study import parts
 from savemark.report.table import write_csv
 
 
@@ -68,10 +69,9 @@ def _tables(analysis: Analysis, folder: Path) -> None:
         | {"cause": f.cause, "fix": f.fix}
         for f in analysis.findings
     ])  # fmt: skip
-    for result in analysis.results:
-        if data := legacy.of_result(result):
-            name = f"legacy_{safe(result.label)}.txt"
-            (folder / name).write_text(legacy.text(data), encoding="utf-8")
+    for part in parts(analysis):
+        name = f"legacy_{safe(part.title)}.txt"
+        (folder / name).write_text(legacy.text(part.legacy), encoding="utf-8")
 
 
 def safe(label: str) -> str:

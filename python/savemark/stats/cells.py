@@ -144,5 +144,6 @@ def _phase(name: str, rows: pl.DataFrame, bound: Limit | None) -> PhaseStat:
         stored_rate=rate(stored, seconds),
         # Costs are summed, then divided once (Hoefler & Belli, SC'15, rules 3 and 4).
         cpu_s_per_gib=(cpu / 1e9) / (sum(user) / GIB) if sum(user) else 0.0,
-        limit=bound,
+        # Without bytes there is no rate that a limit could be compared with.
+        limit=bound if sum(user) else None,
     )

@@ -26,8 +26,6 @@ PROCESSES = {"gpu": "gpu", "cpu": "cpu", "cuda": "gpu", "py": "cpu"}
 # run_benchmarks.sh runs each of these with each of those: a cell that is not there timed out.
 CODECS = ("none", "tar", "lz4", "gzip", "zlib")
 STREAMS = (0, 2, 4, 8)
-# The script sends the result of `cedana --version` to the terminal, so no file has it.
-TOOL = {"name": "cedana", "version": None, "command": None}
 
 
 def recognise(path: Path, text: str) -> bool:
@@ -64,7 +62,8 @@ def read(path: Path, text: str) -> Imported:
             "streams": sorted({*STREAMS, *(e["factors"]["streams"] for e in entries)}),
         },
         repeats=max(entry["repeat"] for entry in entries) + 1,
-        title="Checkpoint/restore of a process over storages, codecs and streams",
+        study="checkpoint-restore",
+        # The script sends the answer of `cedana --version` to the terminal: no file has it.
         tools={"cedana": None},
         notes=[f"passed over {len(junk)} lines that are no rows"] if junk else [],
     )
@@ -146,10 +145,13 @@ class _Row:
     def record(self, save: Decimal, restore: Decimal) -> Json:
         return {
             "trial": {"workload": "checkpoint"},
-            "tool": TOOL,
+            "source": {
+                "tool": "cedana",
+                "timer_resolution_ns": max(_resolution_ns(save), _resolution_ns(restore)),
+            },
             "finished_unix_ns": self.finished_unix_ns(),
-            "timer_resolution_ns": max(_resolution_ns(save), _resolution_ns(restore)),
-            "phases": [_phase("save", save), _phase("restore", restore)],
+            # Nothing says what was promised when the command ended.
+            "phases": [_phase("save", save) | {"contract": "unknown"}, _phase("restore", restore)],
         }
 
     def finished_unix_ns(self) -> int | None:
@@ -164,8 +166,8 @@ class _Row:
 
 
 def _phase(name: str, seconds: Decimal) -> dict[str, Any]:
-    """Return a phase with the one thing that is known of it."""
-    return {"name": name, "elapsed_ns": _ns(seconds)}
+    """Return a phase with what is known of it: `time -p` says real time."""
+    return {"name": name, "elapsed_ns": _ns(seconds), "time_base": "wall"}
 
 
 def _ns(seconds: Decimal) -> int:
