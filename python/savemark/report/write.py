@@ -46,8 +46,8 @@ def _figure(analysis: Analysis, figure: Figure, folder: Path) -> Drawn:
     files = {figure.name: drawings}
     if figure.apart:
         files = {f"{figure.name}_{safe(each.title)}": [each] for each in drawings}
-    for name, parts in files.items():
-        drawing = render.alone(parts, figure.columns)
+    for name, panel_set in files.items():
+        drawing = render.alone(panel_set, figure.columns)
         (folder / f"{name}.svg").write_text(drawing, encoding="utf-8")
         (folder / f"{name}.png").write_bytes(render.png(drawing))
     return Drawn(figure, [(d.title, render.inline(d)) for d in drawings], list(files), None)
