@@ -16,7 +16,6 @@ CHILDREN = 1.2
 # How near to a limit is on it.
 NEAR = 0.05
 WRITES = ("save", "write")
-DECLARED: dict[str, float | None] = {"read_bytes_per_s": None, "write_bytes_per_s": None}
 
 
 @check(
@@ -25,7 +24,8 @@ DECLARED: dict[str, float | None] = {"read_bytes_per_s": None, "write_bytes_per_
     rule="a median > 1.05 × the least of the ceilings measured in the run, or a rate > 1.05 × one "
     "that is declared (network, device); workers > 1.2 × the program that waits for them",
     verdict="BLOCK; FLAG where the device saw the bytes",
-    **DECLARED,
+    read_bytes_per_s=None,
+    write_bytes_per_s=None,
 )
 def below_ceiling(evidence: Evidence) -> Finding:
     """Compare each median with the limit that binds it; device bytes say which of them is wrong."""
@@ -140,7 +140,8 @@ def _above(evidence: Evidence, over: list[tuple[Cell, PhaseStat]]) -> Finding:
     rule="median rate or IOPS within 5 % of the control group's io.max (v1: blkio.throttle) or of "
     "a declared provisioned limit",
     verdict="NOTE",
-    **DECLARED,
+    read_bytes_per_s=None,
+    write_bytes_per_s=None,
 )
 def uncapped(evidence: Evidence) -> Finding:
     """Compare medians with the limits that are in force on the device."""

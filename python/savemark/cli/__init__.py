@@ -15,6 +15,7 @@ from savemark.errors import SavemarkError, from_exception
 COMMANDS = [
     "run",
     "report",
+    "check",
     "save",
     "restore",
     "verify",

@@ -21,6 +21,7 @@ class Analysis:
     frame: pl.DataFrame
     results: list[TargetResult]
     findings: list[Finding]
+    show_blocked: bool = False
 
     def rows(self, label: str, phase: str) -> pl.DataFrame:
         """The finished trials of one target and phase that a figure may show: no blocked ones."""
@@ -63,12 +64,12 @@ class Analysis:
         return ("noted", "valid with " + ", ".join(parts)) if parts else ("valid", "valid")
 
 
-def analyse(run_dir: Path) -> Analysis:
-    """Read a run folder and judge it."""
+def analyse(run_dir: Path, *, show_blocked: bool = False) -> Analysis:
+    """Read a run folder and judge it; `show_blocked` is for the renderings to heed."""
     run = read_run(run_dir)
     frame = phases(run)
     findings, judged = run_checks(Evidence(run, frame, results(run, frame)))
-    return Analysis(run, frame, judged, findings)
+    return Analysis(run, frame, judged, findings, show_blocked=show_blocked)
 
 
 def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
@@ -93,5 +94,14 @@ def _negated(identifier: str) -> str:
     return {
         "HC-02": "the device did not receive the bytes",
         "HC-03": "faster than the measured ceiling",
+        "HC-04": "reads may have come from memory",
         "HC-05": "restores were not cold",
+        "HC-07": "another library answered the calls",
+        "HC-16": "times of two kinds are mixed",
+        "HC-21": "the arithmetic does not hold",
+        "HC-22": "the label is not what ran",
+        "HC-25": "the tool called it invalid",
+        "HC-26": "there was nothing to do",
+        "HC-32": "GPUDirect Storage was not on the path",
+        "HC-33": "what was read had never been written",
     }.get(identifier, "see the checks")
