@@ -20,6 +20,7 @@ COMMANDS = [
     "compare",
     "gate",
     "advise",
+    "check",
     "save",
     "restore",
     "verify",

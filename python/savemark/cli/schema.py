@@ -1,4 +1,4 @@
-"""`savemark schema`: every option of a trial, as JSON Schema."""
+"""`savemark schema`: every option of a trial, or every field of a record, as JSON Schema."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import click
 
 
 @click.command("schema")
-def command() -> None:
-    """Print the JSON Schema of all options of a trial."""
+@click.option("--records", is_flag=True, help="The fields of a record instead.")
+def command(records: bool) -> None:
+    """Print the JSON Schema of all options of a trial, or of a record."""
     import savemark._engine as engine
 
-    click.echo(json.dumps(json.loads(engine.schema()), indent=2))
+    text = engine.record_schema() if records else engine.schema()
+    click.echo(json.dumps(json.loads(text), indent=2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from savemark.records import write_timelines
-from savemark.report import legacy, render, settings
+from savemark.report import blocked, legacy, render
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.facts import ceiling_list
 from savemark.report.figure import Figure
@@ -16,9 +16,9 @@ from savemark.report.study import parts
 from savemark.report.table import write_csv
 
 
-def write(run_dir: Path) -> Path:
+def write(run_dir: Path, *, show_blocked: bool = False) -> Path:
     """Write the page last, so that its links to tables and figures are never ahead of them."""
-    analysis = analyse(run_dir)
+    analysis = analyse(run_dir, show_blocked=show_blocked)
     write_timelines(run_dir)
     drawn = _figures(analysis, run_dir / "figures")
     _tables(analysis, run_dir / "tables")
@@ -56,7 +56,7 @@ def _figure(analysis: Analysis, figure: Figure, folder: Path) -> Drawn:
 def _tables(analysis: Analysis, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     analysis.frame.write_csv(folder / "phases.csv")
-    write_csv(folder / "settings.csv", settings.rows(analysis))
+    write_csv(folder / "settings.csv", blocked.rows(analysis))
     write_csv(folder / "ceilings.csv", [
         {"target": result.label, "name": c.name, "phase": c.phase, "n": c.seconds.n}
         | {"s_median": c.seconds.median, "bytes_per_s": c.rate, "operations_per_s": c.iops}
