@@ -35,10 +35,12 @@ def complete(evidence: Evidence) -> Finding:
         error = failed[0].error or {}
         cause = f"The first said: {str(error.get('message', 'nothing')).rstrip('.')}."
         hint = str(error.get("hint") or "").rstrip(".")
-        fixes.append(hint[:1].upper() + hint[1:] + "." if hint else f"See {run.folder}/log.txt.")
+        fixes.append(
+            hint[:1].upper() + hint[1:] + "." if hint else f"See {run.unfinished}/log.txt."
+        )
     if missing:
         parts.append(f"{count(len(missing), 'trial')} of {planned} did not run")
-        fixes.append(f"Finish them: savemark run --resume {run.folder}.")
+        fixes.append(f"Finish them: savemark run --resume {run.unfinished}.")
     if holes:
         parts.append(holes)
         fixes.append("Compare only settings that both sides have, and say which were left out.")

@@ -124,9 +124,9 @@ class Analysis:
         return ("noted", "valid with " + ", ".join(parts)) if parts else ("valid", "valid")
 
 
-def analyse(run_dir: Path, *, show_blocked: bool = False) -> Analysis:
+def analyse(source: Path | Run, *, show_blocked: bool = False) -> Analysis:
     """Read a run folder and judge it; `show_blocked` is for the renderings to heed."""
-    run = read_run(run_dir)
+    run = read_run(source) if isinstance(source, Path) else source
     frame = phases(run)
     findings, judged = run_checks(Evidence(run, frame, results(run, frame)))
     varied = factors(run, frame, [result.label for result in judged])

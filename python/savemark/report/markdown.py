@@ -46,6 +46,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     if failures := facts.failures_table(run):
         parts += [failures.markdown()]
     parts += [facts.design_table(run).markdown(), *_studies(analysis)]
+    if runs := facts.runs_table(run):
+        parts += ["## Runs", "", runs.markdown()]
     parts += ["## Machine", "", facts.machine_table(run).markdown()]
     parts += ["To repeat it:", "", "```sh", shlex.join(run.command), "```", ""]
     return "\n".join(parts)

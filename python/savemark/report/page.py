@@ -83,6 +83,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "storages": storages_tables(analysis),
         "studies": _studies(analysis),
         "wrong": legacy.WRONG,
+        "runs": facts.runs_table(run),
         "machine": facts.machine_table(run),
         "command": shlex.join(run.command),
         "files": _files(analysis),
