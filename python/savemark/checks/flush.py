@@ -9,7 +9,7 @@ import polars as pl
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, keys, listing, settings
 
-WRITES = ("save", "write")
+WRITES = ("save", "write", "iterate")
 PROMISES = {
     "none": "nothing (buffered)",
     "unknown": "unknown",

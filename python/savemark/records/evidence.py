@@ -107,7 +107,7 @@ PARTS = {
 COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
 
 # What a sync option of the engine's block workloads promises; a save always renames.
-WRITES = ("save", "write")
+WRITES = ("save", "write", "iterate")
 
 
 def of_record(record: Json, version: str) -> Json:

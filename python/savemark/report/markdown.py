@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from savemark.report import blocked, corrected, facts, interval, legacy
+from savemark.report import blocked, corrected, durability, facts, interval, legacy
 from savemark.report.analysis import Analysis
 from savemark.report.storages import storages_tables
 from savemark.report.study import parts
