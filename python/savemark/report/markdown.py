@@ -30,6 +30,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
         if each.panels:
             links = [f"![{each.figure.title}](figures/{name}.svg)" for name in each.files]
             parts += [f"### {each.figure.title}", "", *links, "", each.figure.caption, ""]
+    if not durability.applies(analysis):
+        parts += [durability.WRONG, ""]
     absent = [
         f"{each.figure.title} ({each.why})" for each in drawn if not each.panels and not each.quiet
     ]

@@ -8,8 +8,9 @@ import altair as alt
 import polars as pl
 
 from savemark.report.analysis import Analysis
+from savemark.report.factors import Factor, roles
 from savemark.report.figure import Figure, each_phase
-from savemark.report.marks import fastest, shares
+from savemark.report.marks import shares
 from savemark.report.palette import light
 from savemark.report.words import seconds
 from savemark.stats import TargetResult
@@ -27,13 +28,14 @@ def applies(analysis: Analysis) -> str | None:
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     """A bar per setting: shares of threads × wall time."""
     whole = pl.all_horizontal(pl.col(COLUMNS).is_not_null())
-    rows = analysis.short(analysis.rows(result.label, phase).filter(whole))
+    rows = analysis.measured(phase).filter(whole & (pl.col("target") == result.label))
     if rows.is_empty():
         return None
-    rows, _ = fastest(rows)
-    means = rows.with_columns(room=pl.col("elapsed_ns") * pl.col("worker_count"))
+    means = analysis.short(_in_order(analysis, rows)).with_columns(
+        room=pl.col("elapsed_ns") * pl.col("worker_count")
+    )
     values = []
-    sums = means.group_by("setting").agg(pl.col("room", *COLUMNS).mean()).sort("elapsed_ns")
+    sums = means.group_by("setting", maintain_order=True).agg(pl.col("room", *COLUMNS).mean())
     for row in sums.to_dicts():
         sync, io, room = row["thread_sync_ns"], row["thread_io_ns"], row["room"]
         for place, (part, ns) in enumerate(
@@ -46,6 +48,18 @@ def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
             )
     scale = alt.Scale(domain=list(PARTS), range=[light(name) for name in PARTS.values()])
     return shares(values, analysis.short_title, "share of threads × wall time", ("part", scale))
+
+
+def _in_order(analysis: Analysis, rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows in the order of the factors' levels, what is across last."""
+    found = roles(analysis.own_factors)
+    factors = [f for f in (found.line, *found.columns, found.row, found.across) if f]
+    places = [pl.col(f.name).replace_strict(_places(f), default=0) for f in factors]
+    return rows.sort(places)
+
+
+def _places(factor: Factor) -> dict[str, int]:
+    return {level: place for place, level in enumerate(factor.levels)}
 
 
 FIGURE = Figure(

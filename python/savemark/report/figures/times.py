@@ -58,6 +58,7 @@ def chart(analysis: Analysis, result: TargetResult, name: str) -> Any | None:
         ),
         "color": alt.Color("line:N", scale=colour, sort=list(levels), legend=legend),
     }
+    wide = min(17, round(0.8 * WIDTH / len(across.levels) / len(levels)))
     marks = (
         alt.Chart(inline(dots))
         .mark_point(filled=True, opacity=0.85, size=26)
@@ -65,7 +66,7 @@ def chart(analysis: Analysis, result: TargetResult, name: str) -> Any | None:
     )
     middle = (
         alt.Chart(inline(middles))
-        .mark_tick(orient="horizontal", thickness=1.6, width=17, aria=False)
+        .mark_tick(orient="horizontal", thickness=1.6, width=wide, aria=False)
         .encode(**place)
     )
     layers = [*_lines(middles, across, place), middle, marks, *_ceiling(top, scale)]
