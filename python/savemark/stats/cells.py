@@ -56,6 +56,7 @@ class Cell:
     phases: dict[str, PhaseStat]
     total: Spread | None
     failed: int
+    variant: str = ""  # what varies besides codec and streams, in words
     cpu_samples: tuple[float, ...] = ()  # CPU-seconds per GiB of each repeat, all phases
     blocked: dict[str, str] = field(default_factory=dict)  # phase -> id of the check
 
@@ -63,6 +64,11 @@ class Cell:
     def n(self) -> int:
         """Repeats that finished."""
         return self.total.n if self.total else 0
+
+    @property
+    def sized(self) -> bool:
+        """Whether bytes are known: what was imported may have times alone."""
+        return any(phase.user_bytes for phase in self.phases.values())
 
     @property
     def ratio(self) -> float:
@@ -105,6 +111,7 @@ def _cell(label: str, setting: str, rows: pl.DataFrame, of: Ceilings, cores: int
         phases=phases,
         total=spread([ns / 1e9 for ns in totals["elapsed_ns"]]) if len(totals) else None,
         failed=rows.filter(pl.col("phase").is_null())["index"].n_unique(),
+        variant=str(first["variant"] or ""),
         cpu_samples=tuple(_cpu_s_per_gib(row) for row in totals.iter_rows(named=True)),
     )
 
@@ -137,5 +144,6 @@ def _phase(name: str, rows: pl.DataFrame, bound: Limit | None) -> PhaseStat:
         stored_rate=rate(stored, seconds),
         # Costs are summed, then divided once (Hoefler & Belli, SC'15, rules 3 and 4).
         cpu_s_per_gib=(cpu / 1e9) / (sum(user) / GIB) if sum(user) else 0.0,
-        limit=bound,
+        # Without bytes there is no rate that a limit could be compared with.
+        limit=bound if sum(user) else None,
     )
