@@ -133,7 +133,9 @@ def _point_chart(
     y = alt.Y(
         "s:Q", scale=scale, axis=ticks(scale), title=f"median, seconds ({kind}; lower is better)"
     )
-    color = alt.Color(f"{name}:N", scale=colours, sort=names)
+    # Filled or hollow has a meaning of its own, so the legend is neither.
+    legend = alt.Legend(symbolFillColor="transparent")
+    color = alt.Color(f"{name}:N", scale=colours, sort=names, legend=legend)
     paint = dict(zip(names, colours.to_dict()["range"], strict=True))
     rows = [row | {"fill": paint[row[name]] if row["leads"] else "transparent"} for row in rows]
     base = alt.Chart(alt.InlineData(values=rows)).encode(**place)
@@ -143,7 +145,7 @@ def _point_chart(
     marks = base.mark_point(size=58, opacity=1, strokeWidth=1.6).encode(
         y=y,
         color=color,
-        shape=alt.Shape(f"{name}:N", scale=shapes, sort=names),
+        shape=alt.Shape(f"{name}:N", scale=shapes, sort=names, legend=legend),
         fill=alt.Fill("fill:N", scale=None),
         description="tip:N",
     )
