@@ -29,6 +29,7 @@ PHASE = [
     *("elapsed_ns", "first_done_ns", "last_done_ns", "first_done_bytes"),
     *("user_bytes", "stored_bytes", "cpu_user_ns", "cpu_system_ns"),
 ]
+UNITS = ("", "KiB", "MiB", "GiB", "TiB")
 LATENCY = ("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns")
 TAIL = {
     "started_unix_ns": pl.Int64,
@@ -93,7 +94,18 @@ def variant(factors: Json) -> str:
     # The target is a factor where there are several; its label is told apart from the setting.
     named = ("codec", "streams", "target")
     rest = ((name, value) for name, value in factors.items() if name not in named)
-    return ", ".join(f"{name} {value}" for name, value in rest)
+    return ", ".join(f"{name} {shown(name, value)}" for name, value in rest)
+
+
+def shown(name: str, value: Any) -> str:
+    """The level of a factor as people write it: `transfer_size` 65536 is `64KiB`."""
+    text = str(value)
+    if not (name.endswith(("size", "bytes")) and text.isdigit() and int(text)):
+        return text
+    count, unit = int(text), 0
+    while count % 1024 == 0 and unit < len(UNITS) - 1:
+        count, unit = count // 1024, unit + 1
+    return f"{count}{UNITS[unit]}" if unit else text
 
 
 def _rows(run: Run, place: int, entry: Entry) -> list[Json]:

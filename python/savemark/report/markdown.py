@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from savemark.report import corrected, facts, legacy, settings
+from savemark.report import corrected, facts, interval, legacy, settings
 from savemark.report.analysis import Analysis
 from savemark.report.storages import storages_tables
 from savemark.report.study import parts
@@ -27,13 +27,17 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
         parts += ["", f"## {table.title}", "", table.markdown()]
     parts += ["## Figures", ""]
     for each in drawn:
-        link = f"![{each.figure.title}](figures/{each.figure.name}.svg)"
-        parts += [
-            f"### {each.figure.title}",
-            "",
-            link if each.panels else f"Not drawn: {each.why}.",
-        ]
-        parts += ["", each.figure.caption, ""]
+        if each.panels:
+            links = [f"![{each.figure.title}](figures/{name}.svg)" for name in each.files]
+            parts += [f"### {each.figure.title}", "", *links, "", each.figure.caption, ""]
+    absent = [
+        f"{each.figure.title} ({each.why})" for each in drawn if not each.panels and not each.quiet
+    ]
+    parts += [f"Not drawn: {'; '.join(absent)}.", ""] if absent else []
+    if found := interval.places(analysis):
+        job = f"{interval.STATE_BYTES / 1e9:g} GB on a job that fails every"
+        parts += ["## Interval", "", f"A state of {job} {interval.MTBF_S / 3600:g} hours:", ""]
+        parts += [interval.table(found).markdown()]
     parts += ["## Ceilings", ""]
     parts += [facts.ceilings_table(result).markdown() for result in analysis.results]
     parts += ["## Is it true?", ""]

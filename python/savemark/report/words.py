@@ -29,7 +29,8 @@ def binary(count: float) -> str:
     """Bytes as `1.5 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
-            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
+            whole = count >= 10 or count == int(count)
+            return f"{count:.0f} {unit}" if whole else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} TiB"
 
