@@ -1,5 +1,6 @@
 """The report of the study checkpoint-restore: both renderings, live and imported."""
 
+import json
 import re
 from pathlib import Path
 
@@ -33,7 +34,8 @@ def panels(analysis, name):
 
 def values(chart):
     """All rows of a chart, whichever way they are put in."""
-    return [row for rows in chart["datasets"].values() for row in rows]
+    sets = chart["datasets"].values()
+    return [row for each in sets for row in (json.loads(each) if isinstance(each, str) else each)]
 
 
 def table(analysis, title):
@@ -187,3 +189,19 @@ def test_a_bucket_has_a_network_instead_of_disks(live):
     assert "Network to slow" in titles
     assert not any("Disk speeds of slow" in title for title in titles)
     assert [line[0] for line in table(analyse(live), "Network to slow")] == ["Download", "Upload"]
+
+
+def test_memory_limits_stand_beside_none(tmp_path):
+    for name, scale in (("", 4), ("_1000MB", 3), ("_250MB", 2), ("_100MB", 1)):
+        rows = [f"none,{n},{scale},{scale},{run}" for n in (0, 2, 4) for run in (1, 2)]
+        rows += [f"lz4,{n},{scale},1,{run}" for n in (0, 2, 4) for run in (1, 2)]
+        (tmp_path / f"local_stress_py{name}.csv").write_text("\n".join([COLUMNS, *rows]) + "\n")
+    files = sorted(tmp_path.glob("*.csv"))
+    found = panels(analyse(imported(tmp_path / "run", *files)), "memory_limits")
+    assert list(found) == ["local: 2 streams", "local: 4 streams"]
+    rows = values(found["local: 2 streams"])
+    order = ["0 streams", "2 streams, no limit", "2 streams, 1000MB"]
+    order += ["2 streams, 250MB", "2 streams, 100MB"]
+    assert list(dict.fromkeys(row["scenario"] for row in rows)) == order
+    totals = {row["scenario"]: row["total"] for row in rows if row["codec"] == "none"}
+    assert list(totals.values()) == [8, 8, 6, 4, 2]
