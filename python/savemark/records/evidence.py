@@ -25,7 +25,14 @@ tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
         "reported_bytes_per_s": …, "reported_ops_per_s": …,
         # The same phase by a meter that includes write-back: iozone's parent, say.
         "outer_elapsed_ns": …,
+        # What the number is of several runs: "min", "max", "mean", "median"; absent for one run.
+        "statistic": "max",
+        # Where name and command disagree: "the name says s=100, the command -s 1".
+        "label_conflict": …,
     }
+
+The same facts may also stand flat in the record, as `origin`, `source_sha256`,
+`timer_resolution_ns` and `tool: {name, version, command}`.
 """
 
 from __future__ import annotations
@@ -71,11 +78,18 @@ CLAIM = {
     "reported_bytes_per_s": pl.Float64,
     "reported_ops_per_s": pl.Float64,
     "outer_elapsed_ns": pl.Int64,
+    "statistic": pl.String,
+    "label_conflict": pl.String,
+    "gds_bytes": pl.Int64,
 }
-MACHINE = ("elapsed_ns", "cpus", "busy_ns", "own_ns", "steal_ns")
-MACHINE += ("throttled_ns", "thermal_throttles")
 MEASURED = {
-    **{f"machine_{name}": pl.Int64 for name in MACHINE},
+    "machine_elapsed_ns": pl.Int64,
+    "machine_cpus": pl.Int64,
+    "machine_busy_ns": pl.Int64,
+    "machine_own_ns": pl.Int64,
+    "machine_steal_ns": pl.Int64,
+    "machine_throttled_ns": pl.Int64,
+    "machine_thermal_throttles": pl.Int64,
     "extents_bytes": pl.Int64,
     "extents_hole_bytes": pl.Int64,
     "extents_unwritten_bytes": pl.Int64,
@@ -85,6 +99,11 @@ MEASURED = {
     "payload_repeated_share": pl.Float64,
     "payload_entropy_bits": pl.Float64,  # per byte, 0 to 8
 }
+# The parts of a phase that these columns are read from.
+PARTS = {
+    part: [name.removeprefix(f"{part}_") for name in MEASURED if name.startswith(f"{part}_")]
+    for part in ("machine", "extents", "payload")
+}
 COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
 
 # What a sync option of the engine's block workloads promises; a save always renames.
@@ -93,9 +112,9 @@ WRITES = ("save", "write")
 
 def of_record(record: Json, version: str) -> Json:
     """The columns that all phases of a trial share."""
-    source = record.get("source") or {}
+    source = _source(record)
     trial, met = record.get("trial") or {}, record.get("conditions") or {}
-    tool = {"origin": "live", "tool": "savemark", "tool_version": version} if not source else source
+    tool = source or {"origin": "live", "tool": "savemark", "tool_version": version}
     row: Json = {name: tool.get(name) for name in ("origin", "tool", "tool_version", "command")}
     row |= {
         "source_sha256": source.get("sha256"),
@@ -115,9 +134,21 @@ def of_record(record: Json, version: str) -> Json:
     return row | {name: limits.get(name.removeprefix("limit_")) for name in _limits()}
 
 
+def _source(record: Json) -> Json:
+    """Where an imported record is from; empty for a live one."""
+    if record.get("origin") != "imported":
+        return dict(record.get("source") or {})
+    tool = record.get("tool") or {}
+    flat = {"origin": "imported", "sha256": record.get("source_sha256")}
+    flat |= {"tool": tool.get("name"), "tool_version": tool.get("version")}
+    flat |= {"command": tool.get("command")}
+    flat |= {"timer_resolution_ns": record.get("timer_resolution_ns")}
+    return flat | (record.get("source") or {})
+
+
 def of_phase(phase: Json, record: Json) -> Json:
     """The columns of one phase."""
-    trial, imported = record.get("trial") or {}, bool(record.get("source"))
+    trial, imported = record.get("trial") or {}, bool(_source(record))
     row = {name: phase.get(name) for name in CLAIM}
     if not imported:
         workers = phase.get("workers")
@@ -125,11 +156,7 @@ def of_phase(phase: Json, record: Json) -> Json:
         row["transfer_bytes"] = trial.get("transfer_size", trial.get("chunk_size"))
         row["dataset_bytes"] = trial.get("size")
         row |= _promise(phase, trial)
-    for part, names in (
-        ("machine", MACHINE),
-        ("extents", ("bytes", "hole_bytes", "unwritten_bytes", "method")),
-        ("payload", ("sampled_bytes", "zero_share", "repeated_share", "entropy_bits")),
-    ):
+    for part, names in PARTS.items():
         found = phase.get(part) or {}
         row |= {f"{part}_{name}": found.get(name) for name in names}
     return row
