@@ -126,7 +126,14 @@ def test_the_study_of_storages_runs_on_directories_and_a_bucket_at_once(savemark
     trials = [e for e in entries if e["role"] == "trial"]
     assert len(trials) == 3 * 2 * 2
     assert {e["factors"]["target"] for e in trials} == {"one", "two", "s3"}
+    targets = json.loads((tmp_path / "run" / "run.json").read_text())["targets"]
+    assert [bool((target.get("facts") or {}).get("filesystem")) for target in targets] == [
+        True,
+        True,
+        False,
+    ]
     page = (tmp_path / "run" / "report.md").read_text()
+    assert "| target two filesystem |" in page
     for title in ("Network to s3", "Disk speeds of one, legacy", "Disk speeds of two, corrected"):
         assert title in page
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ class Target:
 
     label: str
     target: str
+    facts: Json = field(default_factory=dict)  # its filesystem and disk, where they were recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,10 @@ def read_run(folder: Path) -> Run:
         command=[str(word) for word in head.get("command") or []],
         study=head.get("study") or {},
         host=head.get("host") or {},
-        targets=[Target(str(t["label"]), str(t["target"])) for t in head.get("targets") or []],
+        targets=[
+            Target(str(t["label"]), str(t["target"]), t.get("facts") or {})
+            for t in head.get("targets") or []
+        ],
         order_seed=head.get("order_seed"),
         plan=[_entry(item) for item in head.get("plan") or []],
         entries=list(latest.values()),
