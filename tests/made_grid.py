@@ -49,7 +49,7 @@ def _head(plan: list[dict[str, Any]], repeats: int) -> dict[str, Any]:
         "command": ["savemark", "run", "gpu-read-grid", *[f"{k}=/mnt/{k}" for k in STORAGES]],
         "study": {
             "name": "gpu-read-grid",
-            "title": "How fast do GPUs read from these storages, until the first and the last worker?",
+            "title": "How fast do GPUs read from these storages?",
             "repeats": repeats,
             "order": "shuffled",
             "defaults": {"payload": "random", "size": SIZE},

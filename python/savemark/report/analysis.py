@@ -23,6 +23,7 @@ class Analysis:
     results: list[TargetResult]
     findings: list[Finding]
     factors: list[Factor]
+    show_blocked: bool = False
 
     @property
     def own_factors(self) -> list[Factor]:
@@ -123,13 +124,13 @@ class Analysis:
         return ("noted", "valid with " + ", ".join(parts)) if parts else ("valid", "valid")
 
 
-def analyse(run_dir: Path) -> Analysis:
-    """Read a run folder and judge it."""
-    run = read_run(run_dir)
+def analyse(source: Path | Run, *, show_blocked: bool = False) -> Analysis:
+    """Read a run folder and judge it; `show_blocked` is for the renderings to heed."""
+    run = read_run(source) if isinstance(source, Path) else source
     frame = phases(run)
     findings, judged = run_checks(Evidence(run, frame, results(run, frame)))
     varied = factors(run, frame, [result.label for result in judged])
-    return Analysis(run, frame, judged, findings, varied)
+    return Analysis(run, frame, judged, findings, varied, show_blocked=show_blocked)
 
 
 def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
@@ -154,5 +155,14 @@ def _negated(identifier: str) -> str:
     return {
         "HC-02": "the device did not receive the bytes",
         "HC-03": "faster than the measured ceiling",
+        "HC-04": "reads may have come from memory",
         "HC-05": "restores were not cold",
+        "HC-07": "another library answered the calls",
+        "HC-16": "times of two kinds are mixed",
+        "HC-21": "the arithmetic does not hold",
+        "HC-22": "the label is not what ran",
+        "HC-25": "the tool called it invalid",
+        "HC-26": "there was nothing to do",
+        "HC-32": "GPUDirect Storage was not on the path",
+        "HC-33": "what was read had never been written",
     }.get(identifier, "see the checks")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from savemark.report import corrected, facts, interval, legacy, settings
+from savemark.report import blocked, corrected, facts, interval, legacy
 from savemark.report.analysis import Analysis
 from savemark.report.storages import storages_tables
 from savemark.report.study import parts
@@ -23,7 +23,7 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     shown, more = messages(analysis)
     parts += [f"* **{f.id}** {f.message}" for f in shown]
     parts += [f"* … {more} more under “Is it true?”"] if more else []
-    for table in settings.tables(analysis):
+    for table in blocked.tables(analysis):
         parts += ["", f"## {table.title}", "", table.markdown()]
     parts += ["## Figures", ""]
     for each in drawn:
@@ -46,6 +46,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     if failures := facts.failures_table(run):
         parts += [failures.markdown()]
     parts += [facts.design_table(run).markdown(), *_studies(analysis)]
+    if runs := facts.runs_table(run):
+        parts += ["## Runs", "", runs.markdown()]
     parts += ["## Machine", "", facts.machine_table(run).markdown()]
     parts += ["To repeat it:", "", "```sh", shlex.join(run.command), "```", ""]
     return "\n".join(parts)

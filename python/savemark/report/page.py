@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from savemark.checks import Verdict
-from savemark.report import corrected, facts, interval, legacy, settings
+from savemark.report import blocked, corrected, facts, interval, legacy
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure
 from savemark.report.markdown import title, when
@@ -66,9 +66,8 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "decision": decision(analysis),
         "messages": shown,
         "more": more,
-        "tables": settings.tables(analysis),
+        "tables": blocked.tables(analysis),
         "levels": _levels(analysis),
-        "blocked": any(cell.blocked for result in analysis.results for cell in result.cells),
         "ceilings": [facts.ceilings_table(r) for r in analysis.results if r.ceilings],
         "findings": analysis.findings,
         "marks": MARKS,
@@ -84,6 +83,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "storages": storages_tables(analysis),
         "studies": _studies(analysis),
         "wrong": legacy.WRONG,
+        "runs": facts.runs_table(run),
         "machine": facts.machine_table(run),
         "command": shlex.join(run.command),
         "files": _files(analysis),

@@ -59,6 +59,11 @@ def alone(drawings: Sequence[Drawing], columns: int = 2) -> str:
     return f'{head}<rect width="100%" height="100%" fill="white"/>{"".join(body)}</svg>'
 
 
+def svg(panels: Sequence[Panel]) -> str:
+    """Panels as one file, for whoever has no page to put them on."""
+    return alone([draw(panel, f"panel{i}") for i, panel in enumerate(panels)])
+
+
 def png(drawing: str) -> bytes:
     """The same as pixels, at twice the size for slides and dense screens."""
     return vlc.svg_to_png(drawing, scale=2)
@@ -111,6 +116,6 @@ def _spec(chart: Any) -> dict[str, Any]:
         .configure_legend(**legend)
         .configure_header(**head)
     )
-    # The charts are ours and the tests draw them all: validating each again costs more than drawing.
+    # The charts are ours and the tests draw them all: validating costs more than drawing.
     spec: dict[str, Any] = done.configure_view(stroke=None).to_dict(validate=False)
     return spec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from savemark.records import write_timelines
-from savemark.report import legacy, render, settings
+from savemark.records import Run, write_timelines
+from savemark.report import blocked, legacy, render
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.facts import ceiling_list
 from savemark.report.figure import Figure
@@ -16,10 +16,12 @@ from savemark.report.study import parts
 from savemark.report.table import write_csv
 
 
-def write(run_dir: Path) -> Path:
+def write(source: Path | Run, *, show_blocked: bool = False) -> Path:
     """Write the page last, so that its links to tables and figures are never ahead of them."""
-    analysis = analyse(run_dir)
-    write_timelines(run_dir)
+    analysis = analyse(source, show_blocked=show_blocked)
+    run_dir = analysis.run.folder
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_timelines(analysis.run)
     drawn = _figures(analysis, run_dir / "figures")
     _tables(analysis, run_dir / "tables")
     (run_dir / "report.md").write_text(markdown(analysis, drawn), encoding="utf-8")
@@ -46,8 +48,8 @@ def _figure(analysis: Analysis, figure: Figure, folder: Path) -> Drawn:
     files = {figure.name: drawings}
     if figure.apart:
         files = {f"{figure.name}_{safe(each.title)}": [each] for each in drawings}
-    for name, parts in files.items():
-        drawing = render.alone(parts, figure.columns)
+    for name, panel_set in files.items():
+        drawing = render.alone(panel_set, figure.columns)
         (folder / f"{name}.svg").write_text(drawing, encoding="utf-8")
         (folder / f"{name}.png").write_bytes(render.png(drawing))
     return Drawn(figure, [(d.title, render.inline(d)) for d in drawings], list(files), None)
@@ -56,7 +58,7 @@ def _figure(analysis: Analysis, figure: Figure, folder: Path) -> Drawn:
 def _tables(analysis: Analysis, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     analysis.frame.write_csv(folder / "phases.csv")
-    write_csv(folder / "settings.csv", settings.rows(analysis))
+    write_csv(folder / "settings.csv", blocked.rows(analysis))
     write_csv(folder / "ceilings.csv", [
         {"target": result.label, "name": c.name, "phase": c.phase, "n": c.seconds.n}
         | {"s_median": c.seconds.median, "bytes_per_s": c.rate, "operations_per_s": c.iops}

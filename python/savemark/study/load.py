@@ -25,6 +25,7 @@ FIELDS = [
     "trial",
     "factors",
     "exclude",
+    "checks",
 ]
 ORDERS = ["shuffled", "listed"]
 
@@ -80,6 +81,7 @@ class _Reader:
             trial=self.section(root, "trial", ""),
             factors=factors,
             exclude=self.exclude(list(factors)),
+            checks=self.checks(),
             places=self.places,
         )
 
@@ -202,6 +204,30 @@ class _Reader:
                         rule, name, "exclude", "not a factor", did_you_mean(str(name), factors)
                     )
         return [{name: _plain(level) for name, level in rule.items()} for rule in rules]
+
+    def checks(self) -> dict[str, dict[str, float]]:
+        """Read the limits of honesty checks that this study sets: `HC-13: {seconds: 300}`."""
+        node = self.mapping(self.root, "checks", "")
+        if not node:
+            return {}
+        from savemark.checks import catalogue
+
+        known = {entry.id: list(entry.limits) for entry in catalogue() if entry.limits}
+        for name in node:
+            if name not in known:
+                hint = did_you_mean(str(name), list(known))
+                self.fail(node, name, "checks", "no check with a limit to set", hint)
+            for limit, value in self.mapping(node, name, "checks").items():
+                path = f"checks.{name}"
+                if limit not in known[name]:
+                    hint = did_you_mean(str(limit), known[name])
+                    self.fail(node[name], limit, path, f"unknown key `{limit}`", hint)
+                if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+                    self.fail(node[name], limit, path, "expected a number of at least 0")
+        return {
+            str(name): {str(key): float(value) for key, value in limits.items()}
+            for name, limits in node.items()
+        }
 
 
 def _plain(value: object) -> Any:

@@ -27,6 +27,8 @@ class Study:
     trial: Trial
     factors: dict[str, list[Any]]
     exclude: list[dict[str, Any]]
+    # Limits of honesty checks that differ from their defaults: id -> name -> value.
+    checks: dict[str, dict[str, float]] = field(default_factory=dict)
     # Labels of targets that are buckets: there the storage is `object`, whatever the study says.
     buckets: list[str] = field(default_factory=list)
     # Where a section stands in the file ("ceilings.write" -> "x.yaml:12"); for messages only.

@@ -12,8 +12,8 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, statv
 use super::{File, Lock, Queue, Storage};
 use crate::buffer::{ALIGN, Arena};
 use crate::error::{Error, Result};
-use crate::measure::{cache, mount};
-use crate::record::{Cache, PathTaken};
+use crate::measure::{cache, extents, mount};
+use crate::record::{Cache, Extents, PathTaken};
 
 /// How a storage in a directory moves bytes: the one thing in which they differ.
 pub trait Queueing: Send + Sync {
@@ -95,6 +95,11 @@ impl Directory {
             }
             _ => Error::io(what, path, e),
         })
+    }
+
+    fn opened(&self, names: &[String]) -> Result<Vec<fs::File>> {
+        let open = |path: PathBuf| fs::File::open(&path).map_err(|e| Error::io("open", &path, e));
+        names.iter().map(|name| open(self.path.join(name))).collect()
     }
 
     fn with_files(&self, names: &[String], act: impl Fn(&fs::File, &Path) -> Result<()>) -> Result<()> {
@@ -226,13 +231,11 @@ impl Storage for Directory {
 
     /// Pages of `names` in the page cache.
     fn residency(&self, names: &[String]) -> Result<Cache> {
-        let mut files = Vec::new();
-        for name in names {
-            let path = self.path.join(name);
-            files.push(fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?);
-        }
-        let descriptors: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        Ok(cache::residency(&descriptors))
+        Ok(cache::residency(&self.opened(names)?))
+    }
+
+    fn extents(&self, names: &[String]) -> Result<Option<Extents>> {
+        Ok(Some(extents::of(&self.opened(names)?)))
     }
 }
 

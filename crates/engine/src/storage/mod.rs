@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::buffer::{Arena, Buffer};
 use crate::error::{Error, Result};
-use crate::record::{Cache, PathTaken};
+use crate::record::{Cache, Extents, PathTaken};
 use crate::trial::named;
 
 #[cfg(test)]
@@ -137,6 +137,12 @@ pub trait Storage: Send + Sync {
 
     /// How much of `names` is in the page cache.
     fn residency(&self, names: &[String]) -> Result<Cache>;
+
+    /// Whether `names` have data on the storage; `None` where nobody can tell.
+    fn extents(&self, names: &[String]) -> Result<Option<Extents>> {
+        let _ = names;
+        Ok(None)
+    }
 }
 
 /// Held while writing; released on drop.

@@ -111,7 +111,7 @@ def _letters(found: Roles, values: Rows) -> Rows:
 
 
 def _names(count: int) -> list[str]:
-    """`a` to `z`, then `aa`, `ab`…"""
+    """`a` to `z`, then `aa`, `ab` and so on."""
     letters = string.ascii_lowercase
     return [(letters[i // 26 - 1] if i >= 26 else "") + letters[i % 26] for i in range(count)]
 
@@ -175,7 +175,7 @@ def _chart(values: Rows, found: Roles) -> Any:
         .mark_text(align="left", baseline="top", fontSize=12, color=light("quiet"))
         .encode(x=alt.value(4), y=alt.value(2), text="letter:N"),
     ]
-    both = {"labelFontSize": 12, "title": None, "labelPadding": 6}
+    both: dict[str, Any] = {"labelFontSize": 12, "title": None, "labelPadding": 6}
     return (
         alt.layer(*layers, data=inline(values))
         .properties(width=width, height=height)

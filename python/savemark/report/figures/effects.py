@@ -38,7 +38,7 @@ def draw(analysis: Analysis) -> list[Panel]:
 
 
 def _chart(parts: list[tuple[str, str, float]]) -> Any:
-    values = [
+    values: list[dict[str, Any]] = [
         {"part": name, "kind": kind, "share": share, "text": f"{share:.1%}"}
         | {"tip": f"{name} explains {share:.1%} of the variation of time"}
         for name, kind, share in sorted(parts, key=lambda part: -part[2])

@@ -38,7 +38,7 @@ def draw(analysis: Analysis) -> list[Panel]:
 
 def _chart(table: pl.DataFrame, across: Factor, line: Factor, phase: str) -> Any:
     means = table.group_by(across.name, line.name, maintain_order=True).agg(pl.col("s").mean())
-    values = [
+    values: list[dict[str, Any]] = [
         {"across": across.shown(row[across.name]), "line": line.shown(row[line.name])}
         | {"s": row["s"], "joined": across.joined(row[across.name])}
         | {

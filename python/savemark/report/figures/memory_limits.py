@@ -78,7 +78,8 @@ FIGURE = Figure(
     title="Legacy: memory limits of the streamer, old against new",
     caption="The original study’s figure: mean times; strong is the checkpoint, pale the restore "
     "on top of it, the sum in seconds above. Side by side for each codec: no streams, streams "
-    "without a limit on the streamer’s memory, and with ever smaller limits. A mean hides outliers.",
+    "without a limit on the streamer’s memory, and with ever smaller limits. A mean hides "
+    "outliers.",
     needs=("codec", "streams", "phase", "elapsed_ns", FACTOR),
     draw=draw,
     order=75,

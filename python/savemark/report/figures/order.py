@@ -52,7 +52,7 @@ def _chart(values: list[dict[str, Any]]) -> Any:
         scale=alt.Scale(domain=[max(0, 1 - far), 1 + far], nice=False),
     )
     x = alt.X("place:Q", title="place in the run (1 = first)")
-    look = {"filled": True, "size": 26, "opacity": 0.75, "color": light("first")}
+    look: dict[str, Any] = {"filled": True, "size": 26, "opacity": 0.75, "color": light("first")}
     told = [row for row in values if row["tip"]]
     quiet = alt.Chart(inline([row for row in values if not row["tip"]])).mark_point(
         aria=False, **(look | {"size": 9, "opacity": 0.4})

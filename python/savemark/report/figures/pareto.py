@@ -6,6 +6,7 @@ from typing import Any
 
 import altair as alt
 
+from savemark.advice.pareto import front
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, Panel
 from savemark.report.marks import WIDTH, inline, seconds_scale, ticks
@@ -40,23 +41,15 @@ def _whole(cell: Cell, result: TargetResult) -> bool:
     return all(name in cell.phases for name in result.phases)
 
 
-def front(points: list[tuple[float, float]]) -> list[bool]:
-    """Which points no other one beats: none is better in one and at least as good in the other."""
-    best, kept = float("inf"), [False] * len(points)
-    for i in sorted(range(len(points)), key=lambda i: points[i]):
-        if points[i][1] < best:
-            best, kept[i] = points[i][1], True
-    return kept
-
-
 def _chart(costs: list[tuple[Cell, float]], title: str) -> Any:
     points = [(cell.total.median if cell.total else 0.0, cost) for cell, cost in costs]
-    values = []
-    for (cell, cost), (s, _), unbeaten in zip(costs, points, front(points), strict=True):
+    values: list[dict[str, Any]] = []
+    unbeaten = front(points)
+    for place, ((cell, cost), (s, _)) in enumerate(zip(costs, points, strict=True)):
         tip = f"{cell.setting}: {seconds(s)} s, {cost:.3g} {title}"
         values.append(
             {"s": s, "cost": cost, "tip": tip, "name": cell.setting}
-            | {"kind": FRONT if unbeaten else BEATEN}
+            | {"kind": FRONT if place in unbeaten else BEATEN}
         )
     x_scale, kind = seconds_scale([row["s"] for row in values])
     y_scale, y_kind = seconds_scale([row["cost"] for row in values])
@@ -77,11 +70,11 @@ def _chart(costs: list[tuple[Cell, float]], title: str) -> Any:
             description="tip:N",
         )
     )
-    unbeaten = [row for row in values if row["kind"] == FRONT]
-    if len(unbeaten) > NAMED or max((len(row["name"]) for row in unbeaten), default=0) > 24:
+    best = [row for row in values if row["kind"] == FRONT]
+    if len(best) > NAMED or max((len(row["name"]) for row in best), default=0) > 24:
         return marks.properties(width=WIDTH, height=240)
     names = (
-        alt.Chart(inline(unbeaten))
+        alt.Chart(inline(best))
         .mark_text(align="left", dx=8, dy=-7, fontSize=11.5, color=light("text"), aria=False)
         .encode(x=x, y=y, text="name:N")
     )
@@ -92,8 +85,8 @@ FIGURE = Figure(
     name="pareto",
     section="effects",
     title="What speed costs",
-    caption="A mark is one setting: to the left is faster, lower is cheaper. A diamond is a setting "
-    "that no other beats in both; anything else wastes either time or what is on the other axis.",
+    caption="A mark is one setting: to the left is faster, lower is cheaper. A diamond is a "
+    "setting that no other beats in both; anything else wastes time or what is on the other axis.",
     needs=("setting", "phase", "elapsed_ns", "cpu_user_ns"),
     draw=draw,
     order=55,

@@ -17,15 +17,13 @@
       body.append(...rows);
     });
   }
-  // Filters, and the override that shows blocked numbers.
+  // Filters.
   const filters = [...document.querySelectorAll("[data-filter]")];
   const apply = () => {
     for (const row of document.querySelectorAll(".sortable tbody tr"))
       row.hidden = filters.some((f) => f.value && row.getAttribute(`data-${f.dataset.filter}`) !== f.value);
   };
   for (const filter of filters) filter.addEventListener("change", apply);
-  const override = document.getElementById("override");
-  override?.addEventListener("change", () => document.body.classList.toggle("override", override.checked));
   for (const form of document.querySelectorAll(".tools")) form.hidden = false;
   // One tooltip for marks (their accessible name) and table cells.
   const tip = document.getElementById("tip");
