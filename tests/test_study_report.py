@@ -9,11 +9,12 @@ import pytest
 from made_run import Made, make_run
 from savemark.records.assemble import write_folder
 from savemark.records.imported import read_source
-from savemark.report import build
+from savemark.report import build, settings
 from savemark.report.analysis import analyse
 from savemark.report.figures import all_figures
 from savemark.report.storages import storages_tables
 from savemark.report.study import STUDY, parts
+from savemark.report.verdict import decision
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "streamer-bench"
 needs_data = pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not here")
@@ -205,3 +206,20 @@ def test_memory_limits_stand_beside_none(tmp_path):
     assert list(dict.fromkeys(row["scenario"] for row in rows)) == order
     totals = {row["scenario"]: row["total"] for row in rows if row["codec"] == "none"}
     assert list(totals.values()) == [8, 8, 6, 4, 2]
+
+
+def test_what_is_saved_does_not_compete(tmp_path):
+    a, b = tmp_path / "s3_gpu.csv", tmp_path / "s3_cpu.csv"
+    a.write_text(f"{COLUMNS}\nnone,0,30,50,1\nlz4,0,20,20,1\n")
+    b.write_text(f"{COLUMNS}\nnone,0,3,5,1\nlz4,0,4,6,1\n")
+    analysis = analyse(imported(tmp_path / "run", a, b))
+    said = decision(analysis)
+    assert [sentence.split(" (")[0] for sentence in said] == [
+        "Here, for process gpu, use lz4 × 0, process gpu",
+        "Here, for process cpu, use none × 0, process cpu",
+    ]
+    titles = [each.title for each in settings.tables(analysis)]
+    assert titles == ["Every setting, process gpu", "Every setting, process cpu"]
+    winner = next(f for f in analysis.findings if f.id == "HC-18").evidence
+    assert "lz4 × 0" in winner
+    assert "none × 0" in winner

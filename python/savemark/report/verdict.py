@@ -18,8 +18,10 @@ def decision(analysis: Analysis) -> list[str]:
     sentences = []
     several = len(analysis.results) > 1
     for result in analysis.results:
-        sentence = _decide(result, f"On {result.label}" if several else "Here")
-        sentences.append(" ".join(part for part in (sentence, _codecs(result)) if part))
+        for given, part in result.by_given().items():
+            here = f"On {result.label}" if several else "Here"
+            here += f", for {given}," if given else ""
+            sentences.append(" ".join(s for s in (_decide(part, here), _codecs(part)) if s))
     return sentences or ["This run holds no trial, so there is nothing to decide."]
 
 
