@@ -13,7 +13,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from honest import HONEST, study
 from live_run import judge, measure
-
 from savemark.checks import Verdict
 
 
