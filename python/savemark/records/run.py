@@ -62,6 +62,9 @@ class Run:
     plan: list[Entry]
     entries: list[Entry]
     unreadable_lines: int
+    # "live", or "imported" from the files in `sources` (file, sha256, bytes, format, label).
+    origin: str = "live"
+    sources: tuple[Json, ...] = ()
 
     @property
     def study_name(self) -> str:
@@ -110,6 +113,8 @@ def read_run(folder: Path) -> Run:
         plan=[_entry(item) for item in head.get("plan") or []],
         entries=list(latest.values()),
         unreadable_lines=unreadable,
+        origin=str(head.get("origin") or "live"),
+        sources=tuple(head.get("sources") or []),
     )
 
 

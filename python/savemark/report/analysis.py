@@ -10,6 +10,7 @@ import polars as pl
 from savemark.checks import Evidence, Finding, Verdict, run_checks
 from savemark.checks.repeats import leader
 from savemark.records import Run, phases, read_run
+from savemark.report.factors import TARGET, Factor, factors
 from savemark.stats import Cell, Ranking, TargetResult, results
 
 
@@ -21,7 +22,66 @@ class Analysis:
     frame: pl.DataFrame
     results: list[TargetResult]
     findings: list[Finding]
+    factors: list[Factor]
     show_blocked: bool = False
+
+    @property
+    def own_factors(self) -> list[Factor]:
+        """The factors that vary on one target."""
+        return [factor for factor in self.factors if factor.name != TARGET]
+
+    @property
+    def phases(self) -> list[str]:
+        """The names of all phases, in the order in which they run."""
+        return list(dict.fromkeys(name for result in self.results for name in result.phases))
+
+    def measured(self, phase: str) -> pl.DataFrame:
+        """The rows of one phase on all targets that may be shown; factors as text, `s` seconds."""
+        parts = [self.rows(result.label, phase) for result in self.results]
+        rows = pl.concat(parts) if parts else self.frame.clear()
+        columns = [pl.col(f.name).cast(pl.String).fill_null("none") for f in self.own_factors]
+        return rows.filter(pl.col("elapsed_ns") > 0).with_columns(
+            *columns, pl.col("label").alias(TARGET), s=pl.col("elapsed_ns") / 1e9
+        )
+
+    @property
+    def short_title(self) -> str | None:
+        """What the parts of a short setting name are; None where the setting's name is short."""
+        own = self.own_factors
+        if {factor.name for factor in own} <= {"codec", "streams"}:
+            return None
+        return " · ".join(factor.title for factor in own)
+
+    def levels(self) -> dict[tuple[str, str], dict[str, str]]:
+        """The levels of each cell, by (label, setting), as people write them."""
+        names = [factor.name for factor in self.own_factors]
+        rows = self.frame.filter(pl.col("role") == "trial").unique(["label", "setting"])
+        return {
+            (row["label"], row["setting"]): {
+                f.name: f.shown("none" if row[f.name] is None else str(row[f.name]))
+                for f in self.own_factors
+            }
+            for row in rows.select("label", "setting", *names).to_dicts()
+        }
+
+    @property
+    def coded(self) -> bool:
+        """Whether stored bytes differ from user bytes anywhere, as a codec makes them."""
+        cells = [cell for result in self.results for cell in result.cells]
+        return any(cell.codec != "none" or round(cell.ratio, 3) != 1 for cell in cells)
+
+    def short(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The same rows with settings named by their levels alone: `0-7 · 4 MiB · 128`."""
+        if self.short_title is None or rows.is_empty():
+            return rows
+        levels = [
+            pl.col(f.name)
+            .cast(pl.String)
+            .fill_null("none")
+            .replace({level: f.shown(level) for level in f.levels})
+            for f in self.own_factors
+        ]
+        return rows.with_columns(setting=pl.concat_str(levels, separator=" · "))
 
     def rows(self, label: str, phase: str) -> pl.DataFrame:
         """The finished trials of one target and phase that a figure may show: no blocked ones."""
@@ -69,7 +129,8 @@ def analyse(run_dir: Path, *, show_blocked: bool = False) -> Analysis:
     run = read_run(run_dir)
     frame = phases(run)
     findings, judged = run_checks(Evidence(run, frame, results(run, frame)))
-    return Analysis(run, frame, judged, findings, show_blocked=show_blocked)
+    varied = factors(run, frame, [result.label for result in judged])
+    return Analysis(run, frame, judged, findings, varied, show_blocked=show_blocked)
 
 
 def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:

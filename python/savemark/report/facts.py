@@ -51,7 +51,7 @@ def ceilings_table(result: TargetResult) -> Table:
             Datum(str(c.seconds.n), c.seconds.n),
         ]))  # fmt: skip
     heads = ["ceiling", "GB/s", "[low high]", "operations/s", "sync latency", "ratio", "n"]
-    note = "Measured between the trials of this run, once per repeat, on the same target."
+    note = "On the same target; a run measures them between its trials, once per repeat."
     return Table(f"ceilings_{result.label}", f"Ceilings on {result.label}", heads, lines, note)
 
 
@@ -68,6 +68,8 @@ def coverage_table(analysis: Analysis) -> Table:
     order = run.study.get("order", "not recorded")
     note = f"Order: {order}, seed {run.order_seed}. "
     note += "Each repeat is a block that holds every setting and every ceiling once."
+    if run.origin == "imported":
+        note = "Imported: in the order of the files. Not run: what the design behind them has more."
     return Table("coverage", "Coverage", heads, lines, note)
 
 

@@ -12,9 +12,9 @@ from savemark.checks import Finding, Verdict
 from savemark.report import blocked
 from savemark.report.analysis import Analysis, analyse, ranked
 from savemark.report.facts import ceiling_list, headline
-from savemark.report.settings import place
+from savemark.report.settings import place, range_of
 from savemark.report.verdict import decision, messages
-from savemark.report.words import binds, gbs, interval, kinds, percent
+from savemark.report.words import binds, gbs, kinds, percent, seconds
 from savemark.stats import Cell, TargetResult
 
 ROWS = 12
@@ -63,7 +63,7 @@ def _target(console: Console, analysis: Analysis, result: TargetResult) -> None:
         row = [cell.setting]
         for phase in result.phases:
             row += _phase(cell, phase, wide)
-        row += [f"{cell.ratio:.2f}", f"{cell.cpu_s_per_gib:.2f}"] if cell.n else ["–", "–"]
+        row += [f"{cell.ratio:.2f}", f"{cell.cpu_s_per_gib:.2f}"] if cell.sized else ["–", "–"]
         table.add_row(*(Text(word) for word in row), words, style="bold" if mark == "best" else "")
     console.print(table)
     if len(cells) > ROWS:
@@ -98,8 +98,9 @@ def _phase(cell: Cell, name: str, wide: bool) -> list[str]:
     if name in cell.blocked:
         return [cell.blocked[name], *empty]
     limit = f"{percent(phase.of_limit)} {binds(phase.limit)}".strip()
-    brackets = [interval(phase.slowest, phase.fastest)] if wide else []
-    return [gbs(phase.user_rate), *brackets, limit]
+    brackets = [range_of(phase)] if wide else []
+    middle = gbs(phase.user_rate) if phase.user_bytes else f"{seconds(phase.seconds.median)} s"
+    return [middle, *brackets, limit]
 
 
 def _note(console: Console, finding: Finding) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from savemark.checks import Finding
 from savemark.checks.repeats import leader
 from savemark.report.analysis import Analysis
-from savemark.report.words import both, gbs, percent, where
+from savemark.report.words import both, gbs, percent, seconds, where
 from savemark.stats import TOTAL, Cell, Ranking, TargetResult
 
 MESSAGES = 5
@@ -56,7 +56,9 @@ def _ties(found: Ranking) -> str:
     repeats = f"{found.best.n} repeat{'s' * (found.best.n > 1)}"
     if found.tied:
         names = both([cell.setting for cell in found.tied])
-        return f" (the least CPU; in speed {repeats} cannot tell it from {names})"
+        # Where no CPU time is recorded, the leading group is in the order of its medians.
+        why = "the least CPU; in speed" if found.best.cpu_s_per_gib else "the smallest median;"
+        return f" ({why} {repeats} cannot tell it from {names})"
     if found.tested:
         return f" (the fastest of {found.compared}, Holm-corrected p < 0.05)"
     return (
@@ -70,6 +72,9 @@ def _speeds(found: Ranking, result: TargetResult) -> str:
     for name in result.phases:
         phase = found.best.phases.get(name)
         if phase is None or name in found.best.blocked:
+            continue
+        if not phase.user_bytes:
+            parts.append(f"it {verbs.get(name, name)} in {seconds(phase.seconds.median)} s")
             continue
         text = f"it {verbs.get(name, name)} {gbs(phase.user_rate)} GB/s"
         if phase.limit:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -79,8 +78,3 @@ def _sampled(ranks: Sequence[int], statistic: float) -> float:
     np.random.default_rng(SEED).permuted(orders, axis=1, out=orders)
     largest = np.abs(np.cumsum(orders, axis=1)[:, :-1]).max(axis=1)
     return float(1 + (largest >= statistic).sum()) / (1 + ORDERS)
-
-
-def p_of_pettitt(statistic: float, n: int) -> float:
-    """Pettitt's own approximation of p for long series (his equation 3.1, two-sided)."""
-    return min(1.0, 2 * math.exp(-6 * statistic**2 / (n**3 + n**2)))

@@ -72,6 +72,14 @@ class TargetResult:
             p_adjusted={cell.setting: p for cell, p in p_values if p is not None},
         )
 
+    def by_variant(self) -> dict[str, TargetResult]:
+        """The cells apart by what varies besides codec and streams: only like is averaged."""
+        found = dict.fromkeys(cell.variant for cell in self.cells)
+        return {
+            variant: replace(self, cells=tuple(c for c in self.cells if c.variant == variant))
+            for variant in found
+        }
+
     def block(self, blocked: dict[tuple[str, str, str], str]) -> TargetResult:
         """The same result with some phases of some cells marked as not to be shown."""
         marked = []

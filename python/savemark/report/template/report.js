@@ -21,7 +21,7 @@
   const filters = [...document.querySelectorAll("[data-filter]")];
   const apply = () => {
     for (const row of document.querySelectorAll(".sortable tbody tr"))
-      row.hidden = filters.some((f) => f.value && row.dataset[f.dataset.filter] !== f.value);
+      row.hidden = filters.some((f) => f.value && row.getAttribute(`data-${f.dataset.filter}`) !== f.value);
   };
   for (const filter of filters) filter.addEventListener("change", apply);
   for (const form of document.querySelectorAll(".tools")) form.hidden = false;
@@ -44,6 +44,27 @@
   };
   for (const name of ["pointerover", "focusin", "click"]) document.addEventListener(name, show);
   for (const name of ["scroll", "focusout"]) document.addEventListener(name, () => { tip.hidden = true; }, true);
+  // Arrow keys walk through the marks of a drawing that has the focus, from left to right.
+  const walks = new WeakMap();
+  const walk = (drawing, step) => {
+    const marks = [...drawing.querySelectorAll("[role=graphics-symbol][aria-label]:not([aria-roledescription=axis],[aria-roledescription=legend],[aria-roledescription=title])")]
+      .map((mark) => [mark, mark.getBoundingClientRect()])
+      .sort(([, a], [, b]) => a.left - b.left || a.top - b.top).map(([mark]) => mark);
+    if (!marks.length) return;
+    const at = walks.has(drawing) ? walks.get(drawing) + step : step > 0 ? 0 : -1;
+    const place = (at + marks.length) % marks.length;
+    walks.set(drawing, place);
+    for (const old of drawing.querySelectorAll(".walked")) old.classList.remove("walked");
+    marks[place].classList.add("walked");
+    marks[place].scrollIntoView({ block: "nearest", inline: "nearest" });
+    show({ target: marks[place] });
+  };
+  document.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step || !event.target.classList?.contains("drawing")) return;
+    event.preventDefault();
+    walk(event.target, step);
+  });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
   // A link from the verdict opens the check it points to.
   const open = () => { const part = document.querySelector(location.hash || null); if (part?.tagName === "DETAILS") part.open = true; };
