@@ -38,7 +38,9 @@ def complete(evidence: Evidence) -> Finding:
         fixes.append(hint[:1].upper() + hint[1:] + "." if hint else f"See {run.folder}/log.txt.")
     if missing:
         parts.append(f"{count(len(missing), 'trial')} of {planned} did not run")
-        fixes.append(f"Finish them: savemark run --resume {run.folder}.")
+        again = f"Finish them: savemark run --resume {run.folder}."
+        apart = "Measure them too, or compare only settings that both sides have."
+        fixes.append(again if evidence.imported.is_empty() else apart)
     if holes:
         parts.append(holes)
         fixes.append("Compare only settings that both sides have, and say which were left out.")
