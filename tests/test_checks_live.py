@@ -265,3 +265,16 @@ def test_the_catalogue_says_everything(folder):
     assert {
         f"HC-{n:02}" for n in (*range(1, 23), 24, 25, 26, 27, 29, *range(31, 35), 37, 39, 40)
     } == {entry.id for entry in catalogue()}
+
+
+def test_settings_that_overlap_are_tied_and_others_are_not(folder):
+    assert judge(folder)["HC-18"].verdict is OK
+
+    def level(entry, phase):
+        if entry["role"] == "trial":
+            phase["elapsed_ns"] = 10**9 + entry["repeat"]
+
+    change(folder, level)
+    found = judge(folder)["HC-18"]
+    assert found.verdict is NOTE
+    assert "is tied with" in found.evidence
