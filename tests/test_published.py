@@ -6,8 +6,9 @@ import pytest
 
 from savemark.checks import Verdict
 
-DATA = Path(__file__).parent.parent.parent / "shared" / "data" / "streamer-bench"
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not there")
+SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
+DATA, EXERCISE = SHARED / "streamer-bench", SHARED / "checkpoint-exercise"
+pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason=f"{SHARED} is not there")
 
 
 def fired(*files):
@@ -57,3 +58,11 @@ def test_the_childrens_rate_is_that_of_the_page_cache():
         assert {phase for _, _, phase in found[identifier].blocks} == {
             *("write", "rewrite", "random_write")
         }
+
+
+def test_three_promises_and_two_time_bases_in_one_figure():
+    files = ("checkpoint.csv", "checkpoint_fsync.csv", "checkpoint_optimized.csv")
+    found = fired(*(EXERCISE / file for file in files))
+    assert found["HC-16"].verdict is Verdict.BLOCK
+    assert found["HC-12"].verdict is Verdict.FLAG
+    assert "torn" in found["HC-12"].evidence

@@ -35,10 +35,12 @@ def complete(evidence: Evidence) -> Finding:
         error = failed[0].error or {}
         cause = f"The first said: {str(error.get('message', 'nothing')).rstrip('.')}."
         hint = str(error.get("hint") or "").rstrip(".")
-        fixes.append(hint[:1].upper() + hint[1:] + "." if hint else f"See {run.folder}/log.txt.")
+        fixes.append(
+            hint[:1].upper() + hint[1:] + "." if hint else f"See {run.unfinished}/log.txt."
+        )
     if missing:
         parts.append(f"{count(len(missing), 'trial')} of {planned} did not run")
-        again = f"Finish them: savemark run --resume {run.folder}."
+        again = f"Finish them: savemark run --resume {run.unfinished}."
         apart = "Measure them too, or compare only settings that both sides have."
         fixes.append(again if evidence.imported.is_empty() else apart)
     if holes:

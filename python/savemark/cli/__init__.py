@@ -17,6 +17,7 @@ COMMANDS = [
     "run",
     "report",
     "import",
+    "export",
     "compare",
     "gate",
     "advise",

@@ -107,7 +107,7 @@ PARTS = {
 COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
 
 # The phases that move bytes to the storage and back; ours, and those of imported tools.
-WRITES = ("save", "write", "rewrite", "random_write")
+WRITES = ("save", "write", "rewrite", "random_write", "iterate")
 READS = ("restore", "read", "reread", "random_read")
 
 

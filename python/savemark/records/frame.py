@@ -11,6 +11,7 @@ from savemark.records.run import Entry, Json, Run
 
 # Columns every frame has, in this order, whatever the run holds: a figure may rely on them.
 HEAD = {
+    "run": pl.String,
     "index": pl.Int64,
     "position": pl.Int64,
     "role": pl.String,
@@ -34,6 +35,7 @@ LATENCY = ("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns
 TAIL = {
     "started_unix_ns": pl.Int64,
     "io_count": pl.Int64,
+    "iterations": pl.Int64,
     **dict.fromkeys(PHASE, pl.Int64),
     # Of what writes: until the application goes on, until the bytes are safe, until all is done.
     **dict.fromkeys(("frozen_ns", "durable_ns", "drained_ns"), pl.Int64),
@@ -55,6 +57,7 @@ TAIL = {
     "thread_codec_ns": pl.Int64,
     "thread_digest_ns": pl.Int64,
     "thread_wait_ns": pl.Int64,
+    "thread_sync_ns": pl.Int64,
     **{f"latency_{name}": pl.Int64 for name in LATENCY},
     **{f"sync_latency_{name}": pl.Int64 for name in LATENCY},
     "error_kind": pl.String,
@@ -130,6 +133,7 @@ def _rows(run: Run, place: int, entry: Entry) -> list[Json]:
 def _head(run: Run, place: int, entry: Entry) -> Json:
     trial = (entry.record or {}).get("trial") or {}
     head: Json = {name: getattr(entry, name) for name in ("index", "role", "name", "label")}
+    head["run"] = entry.run or run.folder.resolve().name
     head |= {"position": place, "repeat": entry.repeat, "status": entry.status}
     head |= {name: None if v is None else str(v) for name, v in entry.factors.items()}
     head["setting"] = setting(entry.factors) if entry.role == "trial" else entry.name
@@ -145,6 +149,7 @@ def _head(run: Run, place: int, entry: Entry) -> Json:
 
 def _phase(phase: Json) -> Json:
     row: Json = {"phase": phase.get("name"), "io_count": phase.get("operations")}
+    row["iterations"] = phase.get("iterations")
     row |= {name: phase.get(name) for name in (*PHASE, "verified", "durable")}
     row |= _promises(phase)
     device, cache = phase.get("device") or {}, phase.get("cache") or {}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Entry:
     status: str = "planned"
     record: Json | None = None
     error: Json | None = None
+    run: str = ""  # the name of its run, where several are read together
 
     @property
     def ok(self) -> bool:
@@ -65,6 +66,8 @@ class Run:
     # "live", or "imported" from the files in `sources` (file, sha256, bytes, format, label).
     origin: str = "live"
     sources: tuple[Json, ...] = ()
+    # The runs that this one was put together from, by name; empty for a run of its own.
+    parts: Mapping[str, Run] = field(default_factory=dict)
 
     @property
     def study_name(self) -> str:
@@ -81,6 +84,12 @@ class Run:
     def failed(self) -> list[Entry]:
         """The trials that ran and did not finish."""
         return [entry for entry in self.entries if not entry.ok]
+
+    @property
+    def unfinished(self) -> Path:
+        """The folder that can be resumed: of several runs, that of the first with a gap."""
+        gaps = (run.folder for run in self.parts.values() if run.missing or run.failed)
+        return next(gaps, self.folder)
 
     def option(self, name: str) -> Any:
         """An option common to the study's trials (`trial` wins over `defaults`)."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from savemark.records import Run
 from savemark.report import blocked
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.verdict import decision
 from savemark.stats import TOTAL, Ceiling, Ranking, TargetResult
 
 
-def digest(run_dir: Path, *, show_blocked: bool = False) -> dict[str, Any]:
+def digest(source: Path | Run, *, show_blocked: bool = False) -> dict[str, Any]:
     """Return verdict, best, ties, cells, ceilings, notes and validity."""
-    return of(analyse(run_dir, show_blocked=show_blocked))
+    return of(analyse(source, show_blocked=show_blocked))
 
 
 def of(analysis: Analysis) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,6 +102,24 @@ def design_table(run: Run) -> Table:
     lines += [Line([Datum(name), Datum(f"{_value(name, v)} (fixed)")]) for name, v in fixed.items()]
     lines.append(Line([Datum("repeats"), Datum(str(run.study.get("repeats", "")))]))
     return Table("design", "Design", ["factor", "levels"], lines)
+
+
+def runs_table(run: Run) -> Table | None:
+    """The runs that were put together, each with its name."""
+    lines = [
+        Line([
+            Datum(name, css="name"),
+            Datum(part.started_at.replace("T", " ")),
+            Datum(part.version),
+            Datum(str((part.host.get("cpu") or {}).get("model") or "")),
+            Datum(str(part.host.get("kernel_release") or "")),
+            Datum(shlex.join(part.command)),
+            Datum(str(part.folder)),
+        ])
+        for name, part in run.parts.items()
+    ]  # fmt: skip
+    heads = ["run", "started", "savemark", "processor", "kernel", "command", "folder"]
+    return Table("runs", "Runs", heads, lines) if lines else None
 
 
 def machine_table(run: Run) -> Table:

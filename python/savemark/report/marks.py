@@ -46,7 +46,12 @@ def ticks(scale: alt.Scale) -> alt.Axis:
 
 def names_axis(title: str | None) -> alt.Axis:
     """The names of settings down the left side, and above them what their parts are."""
-    look: dict[str, Any] = {"titleAngle": 0, "titleAlign": "right", "titleAnchor": "end", "titleX": -4}
+    look: dict[str, Any] = {
+        "titleAngle": 0,
+        "titleAlign": "right",
+        "titleAnchor": "end",
+        "titleX": -4,
+    }
     look |= {"titleY": -9, "titleFontSize": 11.5, "titleColor": light("quiet")}
     return alt.Axis(title=title, ticks=False, domain=False, labelLimit=230, **look)
 

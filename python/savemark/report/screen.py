@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from savemark.checks import Finding, Verdict
+from savemark.records import Run
 from savemark.report import blocked
 from savemark.report.analysis import Analysis, analyse, ranked
 from savemark.report.facts import ceiling_list, headline
@@ -25,9 +26,9 @@ UNITS = (
 STYLES = {Verdict.BLOCK: "bold red", Verdict.FLAG: "yellow", Verdict.NOTE: "cyan"}
 
 
-def show(run_dir: Path, console: Console, *, show_blocked: bool = False) -> None:
+def show(source: Path | Run, console: Console, *, show_blocked: bool = False) -> None:
     """Print everything but the path of the report."""
-    analysis = analyse(run_dir, show_blocked=show_blocked)
+    analysis = analyse(source, show_blocked=show_blocked)
     for result in analysis.results:
         _target(console, analysis, result)
     for line in blocked.listed(analysis):

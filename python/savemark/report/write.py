@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from savemark.records import write_timelines
+from savemark.records import Run, write_timelines
 from savemark.report import blocked, legacy, render
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.facts import ceiling_list
@@ -16,10 +16,12 @@ from savemark.report.study import parts
 from savemark.report.table import write_csv
 
 
-def write(run_dir: Path, *, show_blocked: bool = False) -> Path:
+def write(source: Path | Run, *, show_blocked: bool = False) -> Path:
     """Write the page last, so that its links to tables and figures are never ahead of them."""
-    analysis = analyse(run_dir, show_blocked=show_blocked)
-    write_timelines(run_dir)
+    analysis = analyse(source, show_blocked=show_blocked)
+    run_dir = analysis.run.folder
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_timelines(analysis.run)
     drawn = _figures(analysis, run_dir / "figures")
     _tables(analysis, run_dir / "tables")
     (run_dir / "report.md").write_text(markdown(analysis, drawn), encoding="utf-8")

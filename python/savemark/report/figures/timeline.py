@@ -114,8 +114,9 @@ FIGURE = Figure(
     section="distributions",
     title="Throughput over time",
     caption="The fastest setting of each codec (or of what else the colours tell): the middle "
-    "repeat strong, the others faint. A level line is what a steady device looks like; a step down is a full cache, an exhausted "
-    "burst credit or another user. Phases shorter than two intervals have no line.",
+    "repeat strong, the others faint. A level line is what a steady device looks like; a step "
+    "down is a full cache, an exhausted burst credit or another user. Phases shorter than two "
+    "intervals have no line.",
     needs=("phase", "elapsed_ns"),
     draw=each_phase(chart),
     order=45,
