@@ -127,8 +127,15 @@ def runs_table(run: Run) -> Table | None:
 
 def machine_table(run: Run) -> Table:
     """The host as recorded, whatever it holds."""
-    lines = [Line([Datum(name), Datum(text)]) for name, text in _flat(run.host)]
-    lines += [Line([Datum(f"target {t.label}"), Datum(t.target)]) for t in run.targets]
+    host = dict(run.host)
+    if len(run.targets) > 1:
+        host.pop("target", None)  # that of the first; each has its own lines below
+    lines = [Line([Datum(name), Datum(text)]) for name, text in _flat(host)]
+    for target in run.targets:
+        name = f"target {target.label}"
+        lines.append(Line([Datum(name), Datum(target.target)]))
+        if len(run.targets) > 1:
+            lines += [Line([Datum(k), Datum(v)]) for k, v in _flat(target.facts, name)]
     lines += [
         Line([Datum("savemark"), Datum(run.version)]),
         Line([Datum("run"), Datum(run.run_id)]),

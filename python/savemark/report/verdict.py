@@ -24,10 +24,12 @@ def decision(analysis: Analysis) -> list[str]:
     several = len(analysis.results) > 1
     for result in analysis.results:
         here = f"On {result.label}" if several else "Here"
-        for promise, part in by_promise(analysis, result).items():
-            which = f"{here}, of what promises {promise}," if promise else here
-            sentence = _decide(part, which)
-            sentences.append(" ".join(words for words in (sentence, _codecs(part)) if words))
+        for promise, alike in by_promise(analysis, result).items():
+            for given, part in alike.by_given().items():
+                which = f"{here}, of what promises {promise}," if promise else here
+                which += f" for {given}," if given else ""
+                words = (_decide(part, which), _codecs(part))
+                sentences.append(" ".join(each for each in words if each))
     return sentences or ["This run holds no trial, so there is nothing to decide."]
 
 
