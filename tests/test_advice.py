@@ -232,7 +232,7 @@ def test_several_targets_have_no_single_bandwidth(capsys, tmp_path):
     folder = make_run(tmp_path / "two", made)
     code, _, err = run(capsys, "advise", folder, *JOB)
     assert code == 2
-    assert "several targets (a, b)" in err
+    assert "several things (a and b)" in err
     assert run(capsys, "advise", folder)[0] == 0
 
 

@@ -21,6 +21,7 @@ def settings_json(result: TargetResult, goals: list[str]) -> dict[str, Any]:
     return {
         "label": result.label,
         "target": result.target,
+        "state": result.cells[0].given,
         "best": {goal: one and _best_json(one) for goal, one in found.items()},
         "pareto": [_cell_json(cell) for cell in trade_offs(result)],
     }
@@ -54,7 +55,8 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
 
 def show_settings(result: TargetResult, goals: list[str], console: Console) -> None:
     """Print the best setting for each goal, what ties, what binds, and the trade-offs."""
-    console.print(Text(f"What to use on {result.target}", "bold"))
+    state = f", for {result.cells[0].given}" if result.cells[0].given else ""
+    console.print(Text(f"What to use on {result.target}{state}", "bold"))
     found = {goal: best(result, goal) for goal in goals}
     chosen = [one for one in found.values() if one]
     if chosen:
