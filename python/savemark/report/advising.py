@@ -12,7 +12,7 @@ from savemark.advice.plan import Choice, Job, asynchronous, choices, needed
 from savemark.report.sides import labelled, print_table
 from savemark.report.table import Datum, Line, Table
 from savemark.report.words import binary, both, gbs, seconds
-from savemark.stats import Cell, TargetResult
+from savemark.stats import Cell, PhaseStat, TargetResult
 
 
 def settings_json(result: TargetResult, goals: list[str]) -> dict[str, Any]:
@@ -87,10 +87,16 @@ def _goals(found: list[Best]) -> Table:
         data = [Datum(one.goal), Datum(cell.setting)]
         for name in phases:
             shown = name in cell.phases and name not in cell.blocked
-            data.append(Datum(gbs(cell.phases[name].user_rate) if shown else "–", 0.0))
-        data += [Datum(f"{cell.ratio:.2f}", 0.0), Datum(f"{cell.cpu_s_per_gib:.2f}", 0.0)]
+            data.append(Datum(_speed(cell.phases[name]) if shown else "–", 0.0))
+        costs = (cell.ratio, cell.cpu_s_per_gib)
+        data += [Datum(f"{each:.2f}" if cell.sized else "–", 0.0) for each in costs]
         lines.append(Line([*data, Datum(GOALS[one.goal])]))
     return Table("goals", "", heads, lines)
+
+
+def _speed(phase: PhaseStat) -> str:
+    """GB/s, or the seconds of what was imported without bytes."""
+    return gbs(phase.user_rate) if phase.user_bytes else f"{seconds(phase.seconds.median)} s"
 
 
 def _front(cells: list[Cell]) -> Table:
