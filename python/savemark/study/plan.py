@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from savemark.errors import from_exception, usage
-from savemark.study.keys import AUTO, Keys, Trial, resolve
+from savemark.study.keys import Keys, Trial, resolve
 from savemark.study.model import Study, setting_name
 
 # The smallest size that `auto` chooses.
@@ -39,7 +39,7 @@ class Entry:
 
     def trial(self, study: Study, keys: Keys) -> Trial:
         """Return the trial's keys, without the target."""
-        own = study.ceilings[self.name] if self.role == "ceiling" else study.trial
+        own = study.ceiling(self.name) if self.role == "ceiling" else study.trial
         return study.trial_at(self.label, own, self.factors, keys)
 
 
@@ -82,11 +82,10 @@ def validate(study: Study, keys: Keys, targets: list[tuple[str, str]]) -> None:
 
     if not study.cells():
         raise usage(f"study {study.name}: `exclude` leaves no setting")
-    for label, target, where, own, factors in _sections(study, targets):
-        trial = study.trial_at(label, own, factors, keys)
-        size = {"size": SMALLEST_AUTO_BYTES} if trial.get("size") == AUTO else {}
+    sized = study.with_size(SMALLEST_AUTO_BYTES)
+    for label, target, where, own, factors in _sections(sized, targets):
         try:
-            resolve({**trial, **size}, target)
+            resolve(sized.trial_at(label, own, factors, keys), target)
         except EngineError as error:
             shown = from_exception(error)
             assert shown is not None
