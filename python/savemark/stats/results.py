@@ -90,11 +90,18 @@ class TargetResult:
 
     def by_variant(self) -> dict[str, TargetResult]:
         """The cells apart by what varies besides codec and streams: only like is averaged."""
-        found = dict.fromkeys(cell.variant for cell in self.cells)
-        return {
-            variant: replace(self, cells=tuple(c for c in self.cells if c.variant == variant))
-            for variant in found
-        }
+        return self._apart(lambda cell: cell.variant)
+
+    def by_given(self) -> dict[str, TargetResult]:
+        """The cells apart by what is saved: it is not chosen, so it does not compete."""
+        return self._apart(lambda cell: cell.given)
+
+    def _apart(self, key: Callable[[Cell], str]) -> dict[str, TargetResult]:
+        groups: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            groups.setdefault(key(cell), []).append(cell)
+        parts = {name: replace(self, cells=tuple(group)) for name, group in groups.items()}
+        return parts or {"": self}
 
     def block(self, blocked: dict[tuple[str, str, str], str]) -> TargetResult:
         """The same result with some phases of some cells marked as not to be shown."""
