@@ -78,8 +78,9 @@ CHECKS_HEAD = """# The honesty checks
 
 Generated from the registry of checks by `docs/build.py`; do not edit.
 
-Every run, measured or imported, passes through these checks. Each looks at evidence, applies a rule and says what to do. Where the
-evidence is missing the answer is *unverified*, never *ok*. The ids are stable: cite them.
+Every run, measured or imported, passes through these checks. Each looks at evidence, applies a
+rule and says what to do. Where the evidence is missing the answer is *unverified*, never *ok*. The
+ids are stable: cite them.
 
 | verdict | meaning |
 |---|---|
@@ -88,8 +89,9 @@ evidence is missing the answer is *unverified*, never *ok*. The ids are stable: 
 | NOTE | worth knowing |
 | unverified | the evidence is missing |
 
-`savemark check RUN_DIR` runs them alone (`--all` lists those that found nothing, `--strict` makes an invalid run an error, `--json` is for
-programs), `savemark check --list` prints this table. L = trials measured here, I = files imported from other programs.
+`savemark check RUN_DIR` runs them alone (`--all` lists those that found nothing, `--strict` makes
+an invalid run an error, `--json` is for programs), `savemark check --list` prints this table. L =
+trials measured here, I = files imported from other programs.
 
 """
 

@@ -43,7 +43,8 @@ def savemark(server, tmp_path):
 
 
 def test_a_study_runs_in_a_bucket_and_leaves_only_what_was_there(savemark, server, tmp_path):
-    done = savemark("run", "s3://bucket/scratch", *SMALL, "--out", "run")
+    words = ["--streams", "0,2,4", "--codec", "none,zstd"]
+    done = savemark("run", "s3://bucket/scratch", *SMALL, *words, "--out", "run")
     assert done.returncode == 0, done.stderr
     assert server.objects == FOREIGN
     assert not server.uploads
@@ -55,8 +56,15 @@ def test_a_study_runs_in_a_bucket_and_leaves_only_what_was_there(savemark, serve
     assert taken <= {"object", "null"}
     assert "object" in taken
     saves = [r for r in records if r["trial"]["workload"] == "checkpoint"]
-    assert len(saves) == 2
+    assert len(saves) == 6
     assert any("127.0.0.1" in note for note in saves[0]["path"]["notes"])
+    # The ceiling is the best of one object and of as many at once as a save writes.
+    moved = [r["trial"] for r in records if r["trial"]["workload"] == "sequential"]
+    assert {(t["operation"], t["workers"]) for t in moved} == {
+        (operation, workers) for operation in ("write", "read") for workers in (1, 2, 4)
+    }
+    assert saves[0]["trial"]["chunk_size"] == 2 << 20, "16 MiB give each of 4 streams two chunks"
+    assert {t["transfer_size"] for t in moved} == {2 << 20}
     everything = "".join(path.read_text() for path in (tmp_path / "run").glob("*.json*"))
     assert "secret-of-tests" not in everything
     assert "key-of-tests" not in everything

@@ -6,11 +6,11 @@ import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, keys, listing, settings
+from savemark.records.evidence import READS
 
 COLD = 0.01
 # The client's memory, and as much again: the page cache takes what it can get (catalogue, HC-04).
 MEMORY = 2
-READS = ("restore", "read")
 # They pass calls on and only look: profilers and sanitizers.
 OBSERVERS = ("darshan", "recorder", "asan", "tsan", "ubsan")
 

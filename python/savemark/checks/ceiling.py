@@ -7,6 +7,7 @@ import polars as pl
 from savemark.checks.device import short_of, traffic
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, keys, listing, rate, settings
+from savemark.records.evidence import READS, WRITES
 from savemark.stats import Cell, PhaseStat
 
 # The ceiling may be passed by 5 % before HC-03 speaks.
@@ -15,7 +16,6 @@ ABOVE = 1.05
 CHILDREN = 1.2
 # How near to a limit is on it.
 NEAR = 0.05
-WRITES = ("save", "write")
 
 
 @check(
@@ -56,9 +56,7 @@ def _rates(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of transfers with `rate` (stored bytes per second) and whether they write."""
     stored = pl.col("stored_bytes").fill_null(pl.col("user_bytes"))
     moved = rows.filter(
-        pl.col("phase").is_in(["save", "write", "restore", "read"])
-        & (stored > 0)
-        & (pl.col("elapsed_ns") > 0)
+        pl.col("phase").is_in(WRITES + READS) & (stored > 0) & (pl.col("elapsed_ns") > 0)
     )
     return moved.with_columns(
         rate=stored / pl.col("elapsed_ns") * 1e9,

@@ -6,6 +6,7 @@ import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, keys, listing, percent, settings
+from savemark.records.evidence import READS, WRITES
 
 PLAIN = ("none", "tar")
 # A file's tail block and the like; anything more was never written.
@@ -26,7 +27,7 @@ def realistic(evidence: Evidence) -> Finding:
     if blind is not None:
         return blind
     rows = evidence.trials.filter(
-        pl.col("phase").is_in(["save", "write"]) & (pl.col("payload_sampled_bytes") > 0)
+        pl.col("phase").is_in(WRITES) & (pl.col("payload_sampled_bytes") > 0)
     )
     if rows.is_empty():
         return Finding(Verdict.UNVERIFIED, "What the data looked like is not recorded.")
@@ -66,7 +67,7 @@ def _blind(rows: pl.DataFrame) -> Finding | None:
     codecs = rows["codec"].drop_nulls().unique().to_list()
     coding = [name for name in codecs if name not in PLAIN]
     unknown = rows.filter(
-        pl.col("phase").is_in(["save", "write"])
+        pl.col("phase").is_in(WRITES)
         & (pl.col("user_bytes").is_null() | pl.col("stored_bytes").is_null())
         & pl.col("payload_zero_share").is_null()
     )
@@ -90,7 +91,7 @@ def _blind(rows: pl.DataFrame) -> Finding | None:
 )
 def written(evidence: Evidence) -> Finding:
     """Block reads of files with room that was never written: they are answered from nowhere."""
-    rows = evidence.live.filter(pl.col("phase").is_in(["restore", "read"]))
+    rows = evidence.live.filter(pl.col("phase").is_in(READS))
     if rows.is_empty():
         return Finding(Verdict.OK, "Not applicable: nothing was read.")
     asked = rows.filter(pl.col("extents_method").is_not_null())

@@ -6,6 +6,7 @@ import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, keys, rate, settings
+from savemark.records.evidence import READS, WRITES
 
 # The catalogue's limit for HC-02.
 RECEIVED = 0.90
@@ -18,13 +19,13 @@ OUTER = 1.2
 
 def traffic(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows with device evidence, and what passed in the direction of the phase."""
-    writes = pl.col("phase").is_in(["save", "write"])
+    writes = pl.col("phase").is_in(WRITES)
     moved = pl.when(writes).then(pl.col("device_written_bytes")).otherwise("device_read_bytes")
     other = pl.when(writes).then(pl.col("device_read_bytes")).otherwise("device_written_bytes")
     counted = rows.filter(
         pl.col("device_name").is_not_null()
         & (pl.col("stored_bytes") > 0)
-        & pl.col("phase").is_in(["save", "write", "restore", "read"])
+        & pl.col("phase").is_in(WRITES + READS)
     )
     return counted.with_columns(moved=moved, other=other)
 
@@ -76,7 +77,7 @@ def received(evidence: Evidence) -> Finding:
 
 def _early(evidence: Evidence) -> Finding | None:
     """Imported writes that were called done before their data can have been on the disk."""
-    rows = evidence.imported.filter(pl.col("phase").is_in(["save", "write"]))
+    rows = evidence.imported.filter(pl.col("phase").is_in(WRITES))
     loose = rows.filter(pl.col("contract").fill_null("unknown").is_in(["none", "unknown"]))
     outer = loose.filter(pl.col("outer_elapsed_ns") > OUTER * pl.col("elapsed_ns"))
     if not outer.is_empty():

@@ -8,8 +8,8 @@ import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, keys, listing, settings
+from savemark.records.evidence import WRITES
 
-WRITES = ("save", "write")
 PROMISES = {
     "none": "nothing (buffered)",
     "unknown": "unknown",

@@ -10,7 +10,7 @@ from savemark.checks.wording import count, keys, listing, settings
 TOLERANCE = 0.02
 # Ratios that give a mistake away, and what it is.
 SLIPS = {
-    1.024: "kB taken for KiB, or MB for MiB at one step",
+    1.024: "1000 taken for 1024 in one step: MiB / 1000 called GiB, or kB called KiB",
     1.048576: "MB taken for MiB",
     1.073741824: "GB taken for GiB",
     1000.0: "a unit off by a thousand",

@@ -8,11 +8,12 @@ import polars as pl
 
 
 def listing(items: Iterable[str], most: int = 4) -> str:
-    """`a, b, c, d and 3 more`."""
+    """`a, b, c, d and 3 more`; names with commas of their own are parted by semicolons."""
     names = list(dict.fromkeys(items))
+    joint = "; " if any(", " in name for name in names) else ", "
     if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
-    return ", ".join(names)
+        return f"{joint.join(names[:most])} and {len(names) - most} more"
+    return joint.join(names)
 
 
 def keys(rows: pl.DataFrame) -> tuple[tuple[str, str, str], ...]:

@@ -106,8 +106,9 @@ PARTS = {
 }
 COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
 
-# What a sync option of the engine's block workloads promises; a save always renames.
-WRITES = ("save", "write")
+# The phases that move bytes to the storage and back; ours, and those of imported tools.
+WRITES = ("save", "write", "rewrite", "random_write", "iterate")
+READS = ("restore", "read", "reread", "random_read")
 
 
 def of_record(record: Json, version: str) -> Json:

@@ -12,6 +12,7 @@ from savemark.checks.repeats import leader
 from savemark.records import Run, phases, read_run
 from savemark.report.factors import TARGET, Factor, factors
 from savemark.stats import Cell, Ranking, TargetResult, results
+from savemark.stats.results import UNLIKE
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,40 @@ class Analysis:
         """The names of all phases, in the order in which they run."""
         return list(dict.fromkeys(name for result in self.results for name in result.phases))
 
+    def work(self, phase: str) -> tuple[str, float, str] | None:
+        """What times of unlike work are divided by: a column, how much of it, and the unit.
+
+        None where every trial did the same, so that its seconds can be compared as they are.
+        """
+        rows = self.frame.filter((pl.col("role") == "trial") & (pl.col("phase") == phase))
+        for column, size, unit in (
+            ("iterations", 1.0, "seconds per iteration"),
+            ("user_bytes", 2.0**30, "seconds per GiB"),
+        ):
+            amounts = rows[column].drop_nulls()
+            if len(amounts) < len(rows) or not len(amounts) or not amounts.min():
+                continue
+            if float(amounts.max()) > UNLIKE * float(amounts.min()):  # type: ignore[arg-type]
+                return column, size, unit
+        return None
+
+    def unit(self, phase: str) -> str:
+        """The unit of `s` in the rows of `measured`."""
+        work = self.work(phase)
+        return work[2] if work else "seconds"
+
     def measured(self, phase: str) -> pl.DataFrame:
-        """The rows of one phase on all targets that may be shown; factors as text, `s` seconds."""
+        """The rows of one phase on all targets that may be shown; factors as text.
+
+        `s` is the time in the unit that `unit` says.
+        """
+        work = self.work(phase)
+        per = pl.col(work[0]) / work[1] if work else pl.lit(1.0)
         parts = [self.rows(result.label, phase) for result in self.results]
         rows = pl.concat(parts) if parts else self.frame.clear()
         columns = [pl.col(f.name).cast(pl.String).fill_null("none") for f in self.own_factors]
         return rows.filter(pl.col("elapsed_ns") > 0).with_columns(
-            *columns, pl.col("label").alias(TARGET), s=pl.col("elapsed_ns") / 1e9
+            *columns, pl.col("label").alias(TARGET), s=pl.col("elapsed_ns") / 1e9 / per
         )
 
     @property
@@ -136,7 +164,7 @@ def analyse(source: Path | Run, *, show_blocked: bool = False) -> Analysis:
 def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
     """The cells from fastest to slowest, those that may not compete last, and the leading group."""
     found = leader(result)
-    names = result.phases
+    names, scales = result.phases, result.scales()
     if found and found.measure in names:
         names = [found.measure]
 
@@ -145,7 +173,7 @@ def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
         time = sum(cell.phases[n].seconds.median for n in names) if shown else 0.0
         if shown and len(names) > 1 and cell.total:
             time = cell.total.median
-        return not shown, time
+        return not shown, time * scales[cell.setting]
 
     return sorted(result.cells, key=place), found
 

@@ -21,6 +21,7 @@ class Effects:
     pairs: dict[tuple[str, str], float]
     higher: float
     repeats: float
+    repeated: bool  # whether any cell has more than one repeat: else the noise is unknown
 
 
 def missing(rows: pl.DataFrame, factors: Sequence[Factor]) -> tuple[int, int]:
@@ -54,7 +55,8 @@ def effects(rows: pl.DataFrame, factors: Sequence[Factor]) -> Effects | None:
         both = _part(cells, (a, b), centre)
         pairs[a, b] = max(0.0, both - part[a,] - part[b,]) / total
     higher = max(0.0, between / total - sum(main.values()) - sum(pairs.values()))
-    return Effects(main, pairs, higher, within / total)
+    repeated = len(rows) > len(cells)
+    return Effects(main, pairs, higher, within / total, repeated)
 
 
 def _names(factors: Sequence[Factor]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from savemark.records import Run
 from savemark.records.frame import setting
 from savemark.report.analysis import Analysis
+from savemark.report.stopping import sentence
 from savemark.report.table import Datum, Line, Table
 from savemark.report.words import binary, gbs, span
 from savemark.stats import Ceiling, TargetResult
@@ -69,6 +70,8 @@ def coverage_table(analysis: Analysis) -> Table:
     order = run.study.get("order", "not recorded")
     note = f"Order: {order}, seed {run.order_seed}. "
     note += "Each repeat is a block that holds every setting and every ceiling once."
+    if rule := sentence(run):
+        note += f" Then blocks of what is not known well enough, without ceilings. {rule}"
     if run.origin == "imported":
         note = "Imported: in the order of the files. Not run: what the design behind them has more."
     return Table("coverage", "Coverage", heads, lines, note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from savemark.report import blocked, corrected, facts, interval, legacy
+from savemark.report import blocked, corrected, durability, facts, interval, legacy
 from savemark.report.analysis import Analysis
 from savemark.report.storages import storages_tables
 from savemark.report.study import parts
@@ -30,6 +30,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
         if each.panels:
             links = [f"![{each.figure.title}](figures/{name}.svg)" for name in each.files]
             parts += [f"### {each.figure.title}", "", *links, "", each.figure.caption, ""]
+    if not durability.applies(analysis):
+        parts += [durability.WRONG, ""]
     absent = [
         f"{each.figure.title} ({each.why})" for each in drawn if not each.panels and not each.quiet
     ]

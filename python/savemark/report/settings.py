@@ -88,7 +88,7 @@ def _line(cell: Cell, names: list[str], found: Ranking | None, coded: bool) -> l
         data += _phase(cell, name, coded)
     if coded:
         data.append(Datum(f"{cell.ratio:.2f}" if cell.sized else "–", cell.ratio))
-    cpu = f"{cell.cpu_s_per_gib:.2f}" if cell.sized else "–"
+    cpu = f"{cell.cpu_s_per_gib:.2f}" if cell.sized and cell.cpu_s_per_gib else "–"
     return [*data, Datum(cpu, cell.cpu_s_per_gib)]
 
 

@@ -32,7 +32,8 @@ def draw(analysis: Analysis) -> list[Panel]:
         ]
         if len(titles) > 2:
             parts.append(("three and more together", "three and more", found.higher))
-        parts.append(("repeats of one setting", "repeats (noise)", found.repeats))
+        if found.repeated:
+            parts.append(("repeats of one setting", "repeats (noise)", found.repeats))
         panels.append(Panel(heading(phase), _chart(parts)))
     return panels
 

@@ -14,7 +14,6 @@ from savemark.report.figure import Figure, Panel, heading
 from savemark.report.figures._effects import applies, cells
 from savemark.report.marks import WIDTH, inline, seconds_scale, ticks
 from savemark.report.palette import level_scale
-from savemark.report.words import seconds
 
 
 def draw(analysis: Analysis) -> list[Panel]:
@@ -30,20 +29,19 @@ def draw(analysis: Analysis) -> list[Panel]:
         assert places.across is not None  # two factors have two places
         assert places.line is not None
         title = f"{heading(phase)}: {places.across.title} × {places.line.title} ({share:.1%})"
-        panels.append(
-            Panel(title, _chart(cells(analysis, phase), places.across, places.line, phase))
-        )
+        panels.append(Panel(title, _chart(analysis, phase, places.across, places.line)))
     return panels
 
 
-def _chart(table: pl.DataFrame, across: Factor, line: Factor, phase: str) -> Any:
+def _chart(analysis: Analysis, phase: str, across: Factor, line: Factor) -> Any:
+    table, unit = cells(analysis, phase), analysis.unit(phase)
     means = table.group_by(across.name, line.name, maintain_order=True).agg(pl.col("s").mean())
     values: list[dict[str, Any]] = [
         {"across": across.shown(row[across.name]), "line": line.shown(row[line.name])}
         | {"s": row["s"], "joined": across.joined(row[across.name])}
         | {
             "tip": f"{across.title} {across.shown(row[across.name])}, "
-            f"{line.title} {line.shown(row[line.name])}: {seconds(row['s'])} s on average"
+            f"{line.title} {line.shown(row[line.name])}: {row['s']:.3g} {unit} on average"
         }
         for row in means.to_dicts()
     ]
@@ -57,7 +55,7 @@ def _chart(table: pl.DataFrame, across: Factor, line: Factor, phase: str) -> Any
             sort=[across.shown(level) for level in across.levels],
             axis=alt.Axis(labelAngle=0, title=across.title),
         ),
-        y=alt.Y("s:Q", scale=scale, axis=ticks(scale), title=f"{phase} time, seconds ({kind})"),
+        y=alt.Y("s:Q", scale=scale, axis=ticks(scale), title=f"{phase} time, {unit} ({kind})"),
         color=alt.Color("line:N", scale=colour, sort=levels, legend=legend),
     )
     marks = base.mark_point(filled=True, size=40, opacity=1).encode(

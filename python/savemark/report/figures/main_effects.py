@@ -13,7 +13,6 @@ from savemark.report.figure import Figure, Panel, heading
 from savemark.report.figures._effects import applies, cells
 from savemark.report.marks import inline, seconds_scale, ticks
 from savemark.report.palette import light
-from savemark.report.words import seconds
 
 
 def draw(analysis: Analysis) -> list[Panel]:
@@ -24,10 +23,12 @@ def draw(analysis: Analysis) -> list[Panel]:
 def _chart(analysis: Analysis, phase: str) -> Any:
     table = cells(analysis, phase)
     scale, kind = seconds_scale(table["s"].to_list())
-    title = f"{phase} time, seconds ({kind})"
+    unit = analysis.unit(phase)
+    title = f"{phase} time, {unit} ({kind})"
+    axes = [_axis(scale, title, place == 0) for place in range(len(analysis.factors))]
     parts = [
-        _factor(table, factor, alt.Y("s:Q", scale=scale, axis=_axis(scale, title, place == 0)))
-        for place, factor in enumerate(analysis.factors)
+        _factor(table, factor, unit, alt.Y("s:Q", scale=scale, axis=axis))
+        for factor, axis in zip(analysis.factors, axes, strict=True)
     ]
     return alt.hconcat(*parts, spacing=14)
 
@@ -40,13 +41,13 @@ def _axis(scale: alt.Scale, title: str, first: bool) -> alt.Axis:
     return axis
 
 
-def _factor(table: pl.DataFrame, factor: Factor, y: alt.Y) -> Any:
+def _factor(table: pl.DataFrame, factor: Factor, unit: str, y: alt.Y) -> Any:
     order = [factor.shown(level) for level in factor.levels]
     rows = table.with_columns(
         level=pl.col(factor.name).replace({v: factor.shown(v) for v in factor.levels})
     )
     means = [
-        row | {"tip": f"{factor.title} {row['level']}: {seconds(row['s'])} s on average"}
+        row | {"tip": f"{factor.title} {row['level']}: {row['s']:.3g} {unit} on average"}
         for row in rows.group_by("level", maintain_order=True).agg(pl.col("s").mean()).to_dicts()
     ]
     crowded = max(map(len, order)) > 4

@@ -25,12 +25,12 @@ def draw(analysis: Analysis) -> list[Panel]:
     panels = []
     for result in analysis.results:
         cells = [c for c in result.cells if c.total and not c.blocked and _whole(c, result)]
-        label = f"{result.label} · " if several else ""
+        label, scales = f"{result.label} · " if several else "", result.scales()
         if len({round(c.cpu_s_per_gib, 6) for c in cells}) > 1:
-            costs = [(c, c.cpu_s_per_gib) for c in cells]
+            costs = [(c, scales[c.setting], c.cpu_s_per_gib) for c in cells]
             panels.append(Panel(f"{label}Time and CPU", _chart(costs, "CPU-seconds per GiB")))
         if len({round(c.ratio, 3) for c in cells}) > 1:
-            costs = [(c, 1 / c.ratio) for c in cells]
+            costs = [(c, scales[c.setting], 1 / c.ratio) for c in cells]
             panels.append(
                 Panel(f"{label}Time and bytes", _chart(costs, "stored bytes per byte of state"))
             )
@@ -41,11 +41,11 @@ def _whole(cell: Cell, result: TargetResult) -> bool:
     return all(name in cell.phases for name in result.phases)
 
 
-def _chart(costs: list[tuple[Cell, float]], title: str) -> Any:
-    points = [(cell.total.median if cell.total else 0.0, cost) for cell, cost in costs]
+def _chart(costs: list[tuple[Cell, float, float]], title: str) -> Any:
+    points = [(c.total.median * scale if c.total else 0.0, cost) for c, scale, cost in costs]
     values: list[dict[str, Any]] = []
     unbeaten = front(points)
-    for place, ((cell, cost), (s, _)) in enumerate(zip(costs, points, strict=True)):
+    for place, ((cell, _, cost), (s, _)) in enumerate(zip(costs, points, strict=True)):
         tip = f"{cell.setting}: {seconds(s)} s, {cost:.3g} {title}"
         values.append(
             {"s": s, "cost": cost, "tip": tip, "name": cell.setting}

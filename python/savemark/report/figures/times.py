@@ -31,7 +31,8 @@ def chart(analysis: Analysis, result: TargetResult, name: str) -> Any | None:
     rows = analysis.measured(name).filter(pl.col("target") == result.label)
     if rows.is_empty():
         return None
-    dots, middles = _rows(rows, found, name)
+    unit = analysis.unit(name)
+    dots, middles = _rows(rows, found, (name, unit))
     top = _top(result, name)
     across, line = found.across or ONLY, found.line
     levels = line.levels if line else ("",)
@@ -53,10 +54,11 @@ def chart(analysis: Analysis, result: TargetResult, name: str) -> Any | None:
             "s:Q",
             scale=scale,
             axis=ticks(scale),
-            title=f"{name} time, seconds ({kind}; lower is better)",
+            title=f"{name} time, {unit} ({kind}; lower is better)",
         ),
         "color": alt.Color("line:N", scale=colour, sort=list(levels), legend=legend),
     }
+    wide = min(17, round(0.8 * WIDTH / len(across.levels) / len(levels)))
     marks = (
         alt.Chart(inline(dots))
         .mark_point(filled=True, opacity=0.85, size=26)
@@ -64,7 +66,7 @@ def chart(analysis: Analysis, result: TargetResult, name: str) -> Any | None:
     )
     middle = (
         alt.Chart(inline(middles))
-        .mark_tick(orient="horizontal", thickness=1.6, width=17, aria=False)
+        .mark_tick(orient="horizontal", thickness=1.6, width=wide, aria=False)
         .encode(**place)
     )
     layers = [*_lines(middles, across, place), middle, marks, *_ceiling(top, scale)]
@@ -87,9 +89,10 @@ def _title(across: Factor) -> str:
 
 
 def _rows(
-    rows: pl.DataFrame, found: Roles, name: str
+    rows: pl.DataFrame, found: Roles, named: tuple[str, str]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     across, line = found.across, found.line
+    name, unit = named
     dots, middles = [], []
     for (setting,), part in rows.group_by("setting", maintain_order=True):
         first = part.row(0, named=True)
@@ -99,9 +102,10 @@ def _rows(
         middles.append(head | {"s": part["s"].median()})
         last = int(part["repeat"].max() or 0) or 1  # type: ignore[arg-type]
         for row in part.sort("repeat").to_dicts():
-            speed = gbs(row["user_bytes"] / row["s"]) if row["user_bytes"] else ""
-            rate = f", {speed} GB/s" if speed else ""
-            tip = f"{setting}, repeat {row['repeat'] + 1}: {name} {seconds(row['s'])} s{rate}"
+            clock = row["elapsed_ns"] / 1e9
+            rate = f", {gbs(row['user_bytes'] / clock)} GB/s" if row["user_bytes"] else ""
+            per = "" if unit == "seconds" else f", {row['s']:.3g} {unit}"
+            tip = f"{setting}, repeat {row['repeat'] + 1}: {name} {seconds(clock)} s{per}{rate}"
             # Side by side in the order of the repeats, so that equal times stay countable.
             shift = 0.64 * row["repeat"] / last - 0.32
             dots.append(head | {"s": row["s"], "tip": tip, "shift": shift})
