@@ -43,11 +43,17 @@
     tip.style.top = box.top > tip.offsetHeight + 12 ? `${box.top - tip.offsetHeight - 8}px` : `${box.bottom + 8}px`;
   };
   for (const name of ["pointerover", "focusin", "click"]) document.addEventListener(name, show);
-  for (const name of ["scroll", "focusout"]) document.addEventListener(name, () => { tip.hidden = true; }, true);
+  document.addEventListener("focusout", () => { tip.hidden = true; }, true);
+  // Walking to a mark scrolls to it, and its tip goes along; any other scrolling takes a tip away.
+  document.addEventListener("scroll", () => {
+    const walked = document.activeElement?.querySelector(".walked");
+    if (walked && document.activeElement.classList.contains("drawing")) show({ target: walked });
+    else tip.hidden = true;
+  }, true);
   // Arrow keys walk through the marks of a drawing that has the focus, from left to right.
   const walks = new WeakMap();
   const walk = (drawing, step) => {
-    const marks = [...drawing.querySelectorAll("[role=graphics-symbol][aria-label]:not([aria-roledescription=axis],[aria-roledescription=legend],[aria-roledescription=title])")]
+    const marks = [...drawing.querySelectorAll(".role-mark [role=graphics-symbol][aria-label], circle[aria-label]")]
       .map((mark) => [mark, mark.getBoundingClientRect()])
       .sort(([, a], [, b]) => a.left - b.left || a.top - b.top).map(([mark]) => mark);
     if (!marks.length) return;
