@@ -11,16 +11,17 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-# Stops a process three quarters of the time, until it is told to end; never leaves it stopped.
+# Lets a process run a tenth of the time, until it is told to end; never leaves it stopped.
 PULSE = """
 import os, signal, sys, time
 pid, ended = int(sys.argv[1]), []
 signal.signal(signal.SIGTERM, lambda *_: ended.append(1))
+print("ready", flush=True)
 while not ended and os.getppid() == pid:
     os.kill(pid, signal.SIGSTOP)
-    time.sleep(0.03)
+    time.sleep(0.06)
     os.kill(pid, signal.SIGCONT)
-    time.sleep(0.01)
+    time.sleep(0.006)
 """
 
 
@@ -55,12 +56,14 @@ class SlowSecondHalf(Silent):
     def started(self, entry):
         self.pulse = None
         if entry.repeat >= self.half:
-            self.pulse = subprocess.Popen([sys.executable, "-c", PULSE, str(os.getpid())])
+            command = [sys.executable, "-c", PULSE, str(os.getpid())]
+            self.pulse = subprocess.Popen(command, stdout=subprocess.PIPE)
+            self.pulse.stdout.readline()
 
     def finished(self, entry, line):
         if self.pulse is not None:
             self.pulse.terminate()
-            self.pulse.wait()
+            self.pulse.communicate()
 
 
 def measure(study, place, out, watcher=None):

@@ -242,8 +242,8 @@ def test_two_names_of_the_same_code_are_tied(write, on_disk, tmp_path):
 
 
 def test_a_slow_down_in_half_of_the_repeats(write, on_disk, tmp_path):
-    body = "trial: {workload: checkpoint, size: 32MiB}\nfactors: {streams: [1, 2]}"
-    folder = apart(write(body, repeats=10), on_disk, tmp_path / "out", "slow")
+    body = "trial: {workload: checkpoint, size: 16MiB}\nfactors: {streams: [1, 2]}"
+    folder = apart(write(body, repeats=8), on_disk, tmp_path / "out", "slow")
     found = judge(folder)["HC-15"]
     assert found.verdict is Verdict.FLAG
     assert "slower after trial" in found.evidence
