@@ -25,9 +25,10 @@ docs: $(VENV)/engine ## the API of the engine, and the reference pages that are 
 	RUSTDOCFLAGS="-D warnings" cargo doc --package savemark-engine --no-deps --document-private-items --quiet
 	$(PYTHON) docs/build.py --check
 
-bench: $(VENV)/engine ## side by side with fio and with our own ceilings, interleaved; about 10 minutes
+bench: $(VENV)/engine ## side by side with fio, our own ceilings and the clients of S3, interleaved; about 20 minutes
 	@mkdir -p $(SCRATCH)
 	$(PYTHON) bench/run.py $(SCRATCH)
+	$(PYTHON) bench/object.py $(SCRATCH)
 
 clean:
 	rm -rf target $(VENV) $(SCRATCH)

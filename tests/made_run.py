@@ -40,6 +40,7 @@ class Made:
     stop_after: int | None = None
     torn: bool = False
     seed: int = 7
+    study: str = "quick"
 
 
 def make_run(folder: Path, made: Made | None = None) -> Path:
@@ -85,7 +86,7 @@ def _head(made: Made, plan: list[dict[str, Any]]) -> dict[str, Any]:
         "started_at": "2026-11-20T19:40:12+01:00",
         "command": ["savemark", "run", *[f"{k}=/mnt/{k}" for k in made.targets]],
         "study": {
-            "name": "quick",
+            "name": made.study,
             "title": "How fast does this directory save and restore a checkpoint?",
             "repeats": made.repeats,
             "order": "shuffled",

@@ -244,3 +244,9 @@ def test_a_run_that_cannot_advise(capsys, tmp_path):
     failed = make_run(tmp_path / "failed", Made(codecs=("none",), streams=(4,), fail=("none", 4)))
     assert "no valid setting of this run saves" in run(capsys, "advise", failed, *JOB)[2]
     assert "no valid setting has" in run(capsys, "advise", failed)[1]
+
+
+def test_the_command_knows_every_goal():
+    from savemark.cli import advise
+
+    assert tuple(GOALS) == advise.GOALS

@@ -208,3 +208,19 @@ def test_wrong_questions_are_usage_errors(made, base, run, tmp_path, words, mess
     code, out, err = run(*(word.format(**places) for word in words))
     assert code == 2
     assert message in (err or out)
+
+
+def test_the_example_of_a_pipeline_is_one_that_works():
+    from pathlib import Path
+
+    from ruamel.yaml import YAML
+
+    from savemark.cli.gate import command
+
+    file = Path(__file__).parent.parent / "docs" / "examples" / "gate.yml"
+    steps = YAML(typ="safe").load(file.read_text())["jobs"]["gate"]["steps"]
+    (script,) = [step["run"] for step in steps if "savemark gate" in step.get("run", "")]
+    flags = {word for word in script.split() if word.startswith("--")}
+    assert flags <= {name for option in command.params for name in option.opts}
+    assert "|| code=$?" in script, "the verdict is kept before the step fails"
+    assert "exit $code" in script

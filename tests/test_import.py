@@ -11,6 +11,7 @@ from savemark.errors import SavemarkError
 from savemark.records import phases, read_run
 from savemark.records.assemble import write_folder
 from savemark.records.imported import read_source
+from savemark.report.analysis import analyse
 from savemark.report.legacy import of_result
 from savemark.stats import results
 
@@ -207,3 +208,26 @@ def test_an_iozone_log_that_ends_early_is_refused(bring):
     assert "what each process writes" in refused(bring, text + children)
     parent = children.replace("Children see", "Parent sees")
     assert "no throughput of its children" in refused(bring, text + parent)
+
+
+FIRES = {
+    "5_runs_s3_gpu.csv": {"HC-01", "HC-09", "HC-11", "HC-17", "HC-18"},
+    "5_runs_cedana_gpu.csv": {"HC-01", "HC-09", "HC-11", "HC-17", "HC-18"},
+    "5_runs_gpu_local_storage_stress.csv": {"HC-01", "HC-09", "HC-11", "HC-17"},
+    "3_runs_s3.csv": {"HC-01", "HC-09", "HC-11", "HC-17", "HC-18", "HC-20"},
+    "disk_speeds": {"HC-01", "HC-02", "HC-03"},
+}
+OF_THE_STUDY = {"HC-01", "HC-02", "HC-03", "HC-09", "HC-11", "HC-17", "HC-18", "HC-20"}
+
+
+@needs_data
+@pytest.mark.parametrize("name", FIRES)
+def test_the_checks_fire_on_the_right_files(name, tmp_path):
+    folder = write_folder([read_source(f"{DATA}/{name}")], tmp_path / "run", HEAD)
+    findings = {finding.id: finding for finding in analyse(folder).findings}
+    fired = {key for key, finding in findings.items() if finding.verdict.fired}
+    assert fired & OF_THE_STUDY == FIRES[name]
+    if "HC-20" in fired:
+        assert "24 of 60 trials of the design are not in the files" in findings["HC-20"].evidence
+        assert "none × 0" in findings["HC-20"].evidence
+        assert "--resume" not in findings["HC-20"].fix

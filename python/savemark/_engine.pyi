@@ -1,6 +1,6 @@
 """The compiled engine: JSON text in, JSON text out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +30,13 @@ class Bucket:
         """Return the text of the object, or None."""
     def list(self) -> tuple[list[str], list[str]]:
         """Return the names of folders and of objects directly below the URL."""
+    def clean(self, older_than_s: float, dry_run: bool) -> str:
+        """Remove what saves left that have been idle for so long.
+
+        Return a list of {name, bytes, upload, idle_ns, abandoned}, with what is younger, and stays.
+        """
+    def uploading(self) -> Sequence[str]:
+        """Return the names of folders directly below the URL in which uploads are unfinished."""
     def clear(self, last: str) -> int:
         """Remove all objects below the URL, `last` at the end, and unfinished uploads."""
 

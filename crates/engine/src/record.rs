@@ -160,6 +160,8 @@ pub struct Phase {
     pub verified: Option<String>,
     /// One line per worker.
     pub workers: Vec<Worker>,
+    /// What a reader must know: leftovers that could not be removed, for example.
+    pub notes: Vec<String>,
 }
 
 /// A named span of wall time.
@@ -178,8 +180,14 @@ pub struct ThreadTime {
     pub codec_ns: u64,
     /// In checksums.
     pub digest_ns: u64,
-    /// Waiting for I/O (for a synchronous storage: in its calls).
+    /// Waiting for I/O (for a synchronous storage: in its calls); of a solver: at its barriers.
     pub wait_ns: u64,
+    /// Computing (a solver).
+    pub compute_ns: u64,
+    /// In calls that write (a solver).
+    pub write_ns: u64,
+    /// In calls that make durable (a solver).
+    pub sync_ns: u64,
 }
 
 /// A latency distribution.

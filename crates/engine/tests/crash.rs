@@ -163,6 +163,24 @@ fn a_disk_that_fills_up_in_the_middle_keeps_the_previous_checkpoint() {
     }
 }
 
+#[test]
+fn a_checkpoint_on_a_read_only_filesystem_restores() {
+    let Some(mounted) = Mounted::ext4(64) else { return };
+    let target = mounted.path().join("checkpoint");
+    fs::create_dir(&target).unwrap();
+    let direct = storage::Options::Posix(PosixOptions { direct: true });
+    save_to(&*storage::open(&direct, &target).unwrap(), &generation(1), CodecName::None).unwrap();
+    let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(mounted.path()).status();
+    assert!(remounted.is_ok_and(|status| status.success()));
+    for options in [storage::Options::Uring(UringOptions::default()), direct] {
+        let storage = storage::open(&options, &target).unwrap();
+        assert_eq!(restored_generation(&*storage), 1);
+        let error = save_to(&*storage, &generation(2), CodecName::None).unwrap_err();
+        assert_eq!(error.errno(), Some(libc::EROFS), "{error}");
+        assert_eq!(restored_generation(&*storage), 1);
+    }
+}
+
 /// The child: forbids itself io_uring, as container runtimes do, and tries.
 #[test]
 fn child_without_io_uring() {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
+use savemark_engine::checkpoint::abandoned;
 use savemark_engine::size::{Size, Span};
 use savemark_engine::storage::object::{self, Object};
 use savemark_engine::storage::{Storage, Target};
@@ -84,6 +85,18 @@ impl Bucket {
     /// The names of folders and of objects directly below the URL.
     fn list(&self, py: Python<'_>) -> PyResult<(Vec<String>, Vec<String>)> {
         py.detach(|| Ok((self.0.folders()?, self.0.list()?))).map_err(|e| raise(py, e))
+    }
+
+    /// What interrupted saves left directly below the URL: removes what has been idle for `older_than_s` seconds, tells the rest.
+    fn clean(&self, py: Python<'_>, older_than_s: f64, dry_run: bool) -> PyResult<String> {
+        let older_than = Span((older_than_s.max(0.0) * 1e9) as u64);
+        let found = py.detach(|| abandoned::clean(&self.0, older_than, dry_run)).map_err(|e| raise(py, e))?;
+        Ok(json(&found))
+    }
+
+    /// Names of the folders directly below the URL in which uploads are unfinished.
+    fn uploading(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        py.detach(|| self.0.folders_with_uploads()).map_err(|e| raise(py, e))
     }
 
     /// Removes all objects below the URL, `last` at the end, and unfinished uploads; returns how many.

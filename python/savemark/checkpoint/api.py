@@ -26,7 +26,8 @@ def save(
     them, of numbers, text and None. Nobody may write to it until this returns. An array that is
     not contiguous is copied first. With `keep`, `url` is a directory of checkpoints of which the
     newest `keep` stay. `options` are those of `savemark save`: codec, level, streams, chunk_size,
-    queue_depth, storage, direct. `progress` gets phase, done_bytes and total_bytes.
+    queue_depth, storage, direct, and for a bucket part_size, concurrency, retries, timeout.
+    `progress` gets phase, done_bytes and total_bytes.
 
     Returns a report: sizes in bytes, times in nanoseconds. Raises SavemarkError (attributes kind,
     message, hint); KeyboardInterrupt leaves the previous checkpoint in place.
@@ -58,11 +59,11 @@ def restore(
     import savemark._engine as engine
 
     def read() -> Any:
-        path = place.newest(place.directory(str(url)))
-        trial = place.trial(path, options)
+        where = place.at(str(url)).newest()
+        trial = where.trial(options)
         found = engine.read_index(trial)
         if found is None:
-            raise usage(f"{path} holds files", f"savemark restore {path} DIRECTORY")
+            raise usage(f"{where} holds files", f"savemark restore {where} DIRECTORY")
         text, name, data_bytes = found
         finish, plan = index.Reader(text, data_bytes).read(into)
         engine.restore_state(trial, name, plan.lent, progress)

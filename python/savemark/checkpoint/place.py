@@ -1,28 +1,27 @@
-"""Where checkpoints are: one directory is one checkpoint, or holds several named by their time.
+"""Where checkpoints are: a directory or URL is one checkpoint, or holds several named by time.
 
-A *place* (`save --keep N`) is a directory of checkpoints named `20261120T213248.123456Z-savemark`:
+A *place of several* (`save --keep N`) holds checkpoints named `20261120T213248.123456Z-savemark`:
 the UTC time of the save, then a mark that says whose it is. The order of names is that of time.
-Nothing is removed from a place but such directories, and nothing from those but our own files.
+Nothing is removed from a place but such checkpoints, and nothing from those but our own files.
+
+`Folder` (folder.py) and `Prefix` (prefix.py) say how it is done in a directory and in a bucket.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from savemark.errors import SavemarkError, refused, usage
 
 NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-savemark")
-# What a filesystem makes by itself.
-HARMLESS = ("lost+found",)
+MANIFEST = "manifest.json"
 Json = dict[str, Any]
 
 
@@ -31,7 +30,7 @@ class Entry:
     """A checkpoint, complete or damaged, or what is left of a save that was interrupted."""
 
     name: str
-    path: Path
+    place: Place
     contents: Json
 
     @property
@@ -43,197 +42,168 @@ class Entry:
         return "damaged" if checkpoint["damage"] else "complete"
 
 
-def directory(url: str) -> Path:
-    """Return the directory that a path or URL names."""
-    if url.startswith("file://"):
-        url = url.removeprefix("file://")
-    if "://" in url:
+class Place(ABC):
+    """A directory or a prefix of a bucket. `str()` of it is how the user named it."""
+
+    # The storage it goes through if the user does not say.
+    storage: str
+    # Options of the engine that are another default here than elsewhere.
+    defaults: ClassVar[Mapping[str, object]] = {}
+    # Storages that cannot be used here, and what can.
+    instead: ClassVar[Mapping[str, str]]
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The last part of the path."""
+
+    @abstractmethod
+    def below(self, name: str) -> Self:
+        """Return the place `name` in this one."""
+
+    @abstractmethod
+    def check_exists(self) -> None:
+        """Refuse a place that cannot be looked at."""
+
+    @abstractmethod
+    def names(self) -> tuple[list[str], list[str]]:
+        """Return the names of folders, and of files, in it; none where there is nothing yet."""
+
+    @abstractmethod
+    def new(self) -> AbstractContextManager[None]:
+        """Make room for a checkpoint; take it away again if the save fails."""
+
+    @abstractmethod
+    def locked(self) -> AbstractContextManager[None]:
+        """Keep other saves and cleanings out, where that can be."""
+
+    @abstractmethod
+    def remove(self) -> bool:
+        """Remove the checkpoint; return whether nothing is left."""
+
+    @abstractmethod
+    def clean(self, *, older_than_s: float, dry_run: bool) -> list[Json]:
+        """Remove what interrupted saves left (or only tell it).
+
+        Each is {name, bytes, abandoned}; what is not `abandoned` may belong to a save that is under
+        way, and stays.
+        """
+
+    @abstractmethod
+    def clear_old(self) -> bool:
+        """Remove what an interrupted save left here, if it is known to be over; return whether."""
+
+    def looking(self) -> str:
+        """Return the trial for looking only: it writes nothing."""
+        return self.trial({})
+
+    def trial(self, options: Mapping[str, object]) -> str:
+        """Return the engine's trial for a checkpoint here."""
+        given = {name: value for name, value in options.items() if value is not None}
+        storage = str(given.get("storage", self.storage))
+        if storage in self.instead:
+            raise usage(f"storage: {storage} does not fit {self}", self.instead[storage])
+        return json.dumps(
+            {
+                "storage": self.storage,
+                **self.defaults,
+                **given,
+                "workload": "checkpoint",
+                "target": str(self),
+            }
+        )
+
+    def several(self) -> list[Self]:
+        """Return the checkpoints of a place of several, oldest first; none if it is none."""
+        found = sorted(name for name in self.names()[0] if NAME.fullmatch(name))
+        return [self.below(name) for name in found]
+
+    def check_single(self) -> None:
+        """Refuse to save one checkpoint where something else is."""
+        folders, _ = self.names()
+        example = self.below("checkpoint")
+        if any(NAME.fullmatch(name) for name in folders):
+            raise refused(f"{self} holds several checkpoints", f"add --keep N, or name {example}")
+        for name in folders:
+            raise self._foreign(name)
+
+    def check_many(self) -> None:
+        """Refuse to keep checkpoints where something else is."""
+        folders, files = self.names()
+        if MANIFEST in files:
+            raise refused(
+                f"{self} is itself a checkpoint; --keep needs a place of its own",
+                f"name another one, {self}-kept for example",
+            )
+        for name in files + [name for name in folders if not NAME.fullmatch(name)]:
+            raise self._foreign(name)
+
+    def _foreign(self, name: str) -> SavemarkError:
+        return refused(
+            f"{self} is not a checkpoint: it holds {name}. Nothing was written",
+            f"name a new or an empty place, {self.below('checkpoint')} for example",
+        )
+
+    def another(self) -> Self:
+        """Return the place of one more checkpoint, named by the time."""
+        return self.below(datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ-savemark"))
+
+    def entries(self) -> list[Entry]:
+        """Return the checkpoints here: itself, or those of a place of several, oldest first."""
+        self.check_exists()
+        own = self._contents()
+        if own["checkpoint"] is not None or own["orphans"]:
+            return [Entry(self.name, self, own)]
+        return [Entry(found.name, found, found._contents()) for found in self.several()]
+
+    def _contents(self) -> Json:
+        import savemark._engine as engine
+
+        return dict(json.loads(engine.contents(self.looking())))
+
+    def newest(self) -> Place:
+        """Return the checkpoint to restore: this one, or the newest complete one of several."""
+        self.check_exists()
+        if MANIFEST in self.names()[1] or not self.several():
+            return self
+        complete = [entry for entry in self.entries() if entry.status == "complete"]
+        if not complete:
+            raise SavemarkError(
+                "corrupt", f"no checkpoint in {self} is complete", f"savemark list {self}"
+            )
+        return complete[-1].place
+
+    def retain(self, keep: int) -> list[str]:
+        """Remove what is older than the `keep` newest complete checkpoints; return the names.
+
+        What killed saves left goes too. A damaged one stays: somebody may want to look at it.
+        """
+        found = self.entries()
+        complete = [entry for entry in found if entry.status == "complete"]
+        old = [entry for entry in complete[: -max(keep, 1)] if entry.place.remove()]
+        left = [e for e in found if e.status == "interrupted" and e.place.clear_old()]
+        return [entry.name for entry in old + left]
+
+
+def at(url: str) -> Place:
+    """Return the place that a path or URL names."""
+    if "://" in url and not url.startswith("file://"):
+        from savemark.checkpoint.prefix import Prefix
+
+        return Prefix(url)
+    from savemark.checkpoint.folder import Folder
+
+    return Folder(directory(url))
+
+
+def directory(url: str) -> str:
+    """Return the directory that a path or URL names: files are restored into directories only."""
+    path = url.removeprefix("file://")
+    if "://" in path:
         raise usage(
-            f"{url}: this version of savemark saves into directories only",
-            "mount the storage and name the directory",
+            f"{url}: files are restored into a directory",
+            "name a directory; to copy a checkpoint from bucket to bucket: aws s3 sync",
         )
-    if not url:
-        raise usage("the name of the checkpoint is empty", "name a directory")
-    return Path(url)
-
-
-def trial(path: Path, options: Mapping[str, object]) -> str:
-    """Return the engine's trial for a checkpoint in `path`; a directory goes through io_uring."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if given.get("storage") in ("null", "memory"):
-        raise usage(f"storage: {given['storage']} keeps nothing", "use uring or posix")
-    return json.dumps(
-        {"storage": "uring", **given, "workload": "checkpoint", "target": os.fspath(path)}
-    )
-
-
-def looking(path: Path) -> str:
-    """Return the trial for looking only: it writes nothing, so it works on read-only storage."""
-    return trial(path, {"storage": "posix", "direct": False})
-
-
-def entries(path: Path) -> list[Entry]:
-    """Return the checkpoints in a directory: itself, or those of a place, oldest first."""
-    import savemark._engine as engine
-
-    if not path.is_dir():
-        raise usage(f"there is no directory {path}", "check the path")
-    own = json.loads(engine.contents(looking(path)))
-    if own["checkpoint"] is not None or own["orphans"]:
-        return [Entry(path.name, path, own)]
-    return [
-        Entry(found.name, found, json.loads(engine.contents(looking(found))))
-        for found in _named(path)
-    ]
-
-
-def _named(path: Path) -> list[Path]:
-    """Return the directories of a place that carry our names, oldest first."""
-    found = [entry for entry in path.iterdir() if NAME.fullmatch(entry.name)]
-    return sorted(entry for entry in found if entry.is_dir() and not entry.is_symlink())
-
-
-def newest(path: Path) -> Path:
-    """Return the checkpoint to restore: `path` itself, or the newest complete one of a place."""
-    if not path.is_dir():
-        raise usage(f"there is no checkpoint: {path} is not a directory", "check the path")
-    if (path / "manifest.json").exists() or not _named(path):
-        return path
-    complete = [entry for entry in entries(path) if entry.status == "complete"]
-    if not complete:
-        raise SavemarkError(
-            "corrupt", f"no checkpoint in {path} is complete", f"savemark list {path}"
-        )
-    return complete[-1].path
-
-
-def check_single(path: Path) -> None:
-    """Refuse to save one checkpoint where something else is."""
-    if not path.exists():
-        return
-    if not path.is_dir():
-        raise refused(f"{path} is not a directory", "name a new directory")
-    if _named(path):
-        raise refused(
-            f"{path} holds several checkpoints", f"add --keep N, or name {path / 'checkpoint'}"
-        )
-    for found in path.iterdir():
-        if found.is_dir() and found.name not in HARMLESS:
-            raise _foreign(path, found.name)
-
-
-def check_many(path: Path) -> None:
-    """Refuse to keep checkpoints where something else is."""
-    if path.exists() and not path.is_dir():
-        raise refused(f"{path} is not a directory", "name a new directory")
-    if (path / "manifest.json").exists():
-        raise refused(
-            f"{path} is itself a checkpoint; --keep needs a directory of its own",
-            f"name another one, {path}-kept for example",
-        )
-    for found in path.iterdir() if path.exists() else ():
-        if not NAME.fullmatch(found.name) and found.name not in HARMLESS:
-            raise _foreign(path, found.name)
-
-
-def _foreign(path: Path, name: str) -> SavemarkError:
-    return refused(
-        f"{path} is not a checkpoint: it holds {name}. Nothing was written",
-        f"name a new or an empty directory, {path / 'checkpoint'} for example",
-    )
-
-
-@contextmanager
-def new(path: Path) -> Iterator[Path]:
-    """Make the directory of a checkpoint, durably; take it away again if it stays empty."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for folder in missing:
-        _sync(folder.parent)
-    try:
-        yield path
-    except BaseException:
-        for folder in missing:
-            with suppress(OSError):
-                folder.rmdir()
-        raise
-
-
-@contextmanager
-def another(path: Path) -> Iterator[Path]:
-    """Make the directory of one more checkpoint of a place, under the lock of the place."""
-    with new(path), locked(path):
-        name = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ-savemark")
-        with new(path / name) as folder:
-            yield folder
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep other saves and cleanings out of a place; the kernel lets go on `kill -9`."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise refused(f"another save into {path} is under way", "wait for it") from None
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def retain(path: Path, keep: int) -> list[str]:
-    """Remove what is older than the `keep` newest complete checkpoints; return the names.
-
-    Called under the lock, after a save: what is not complete is what killed saves left, and goes
-    too. A damaged one stays: somebody may want to look at it.
-    """
-    found = entries(path)
-    complete = [entry for entry in found if entry.status == "complete"]
-    old = complete[: -max(keep, 1)]
-    left = [entry for entry in found if entry.status == "interrupted"]
-    return [entry.name for entry in old + left if _remove(entry)]
-
-
-def _remove(entry: Entry) -> bool:
-    """Remove a checkpoint's own files, and its directory if nothing else is in it."""
-    import savemark._engine as engine
-
-    engine.remove(looking(entry.path))
-    with suppress(OSError):
-        entry.path.rmdir()
-    _sync(entry.path.parent)
-    return not entry.path.exists()
-
-
-def clean(path: Path, *, dry_run: bool) -> list[Json]:
-    """Remove what interrupted saves and restores left (or only tell it): name and bytes of each."""
-    import savemark._engine as engine
-
-    swept = engine.sweep(os.fspath(path), dry_run)
-    removed: list[Json] = [{"name": f"{found}/", "bytes": 0} for found in swept]
-    if not path.is_dir():
-        if not swept:
-            raise usage(f"there is no directory {path}", "check the path")
-        return removed
-    if not _named(path):
-        removed += json.loads(engine.clean(looking(path), dry_run))
-        return removed
-    with locked(path):
-        for entry in entries(path):
-            found = json.loads(engine.clean(looking(entry.path), dry_run))
-            removed += [{**file, "name": f"{entry.name}/{file['name']}"} for file in found]
-            if entry.status == "interrupted":
-                removed.append({"name": f"{entry.name}/", "bytes": 0})
-                if not dry_run:
-                    _remove(entry)
-    return removed
-
-
-def _sync(folder: Path) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    if not path:
+        raise usage("the name of the checkpoint is empty", "name a directory or a URL")
+    return path

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from savemark.checkpoint import place
+from savemark.checkpoint.place import Place
 from savemark.errors import usage
 
 Json = dict[str, Any]
@@ -25,26 +25,32 @@ def save(url: str, write: Writer, options: Mapping[str, object], keep: int | Non
 
     if keep is not None and keep < 1:
         raise usage(f"keep: {keep} is less than 1", "keep at least the newest one")
-    path = place.directory(url)
-    engine.resolve(place.trial(path, options))  # a wrong option is told before a directory is made
+    where = place.at(url)
+    engine.resolve(where.trial(options))  # a wrong option is told before anything is made
     if keep is None:
-        place.check_single(path)
-        with place.new(path):
-            return report(path, json.loads(write(place.trial(path, options))))
-    place.check_many(path)
-    with place.another(path) as folder:
-        made = report(folder, json.loads(write(place.trial(folder, options))))
+        where.check_single()
+        with where.new():
+            return report(where, json.loads(write(where.trial(options))))
+    where.check_many()
+    with where.new(), where.locked():
+        made = _another(where, write, options)
         # The new one is complete: whatever happens now, it stays.
-        made["removed"] = place.retain(path, keep)
+        made["removed"] = where.retain(keep)
     return made
 
 
-def report(path: Path, found: Json) -> Json:
+def _another(where: Place, write: Writer, options: Mapping[str, object]) -> Json:
+    one = where.another()
+    with one.new():
+        return report(one, json.loads(write(one.trial(options))))
+
+
+def report(where: Place, found: Json) -> Json:
     """Return the report of a save, a restore or a verification as users get it."""
     checkpoint, phase = found["checkpoint"], found["phase"]
     keys = ("id", "codec", "library", "streams", "user_bytes", "stored_bytes")
     return {
-        "checkpoint": str(path),
+        "checkpoint": str(where),
         **{key: checkpoint[key] for key in keys},
         "elapsed_ns": phase["elapsed_ns"],
         "cpu_ns": phase["cpu_user_ns"] + phase["cpu_system_ns"],

@@ -40,9 +40,13 @@ def complete(evidence: Evidence) -> Finding:
         )
     if missing:
         parts.append(f"{count(len(missing), 'trial')} of {planned} did not run")
-        again = f"Finish them: savemark run --resume {run.unfinished}."
-        apart = "Measure them too, or compare only settings that both sides have."
-        fixes.append(again if evidence.imported.is_empty() else apart)
+        fixes.append(f"Finish them: savemark run --resume {run.unfinished}.")
+    if missing and run.origin == "imported":
+        # What timed out is often what was slow: averages over the rest look better than they are.
+        names = (setting(e.factors) for e in missing)
+        parts[-1] = f"{len(missing)} of {planned} trials of the design are not in the files "
+        parts[-1] += f"({listing(names)})"
+        fixes[-1] = "Compare only settings that both sides have, and say which were left out."
     if holes:
         parts.append(holes)
         fixes.append("Compare only settings that both sides have, and say which were left out.")

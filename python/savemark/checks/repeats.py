@@ -15,6 +15,12 @@ def leader(result: TargetResult) -> Ranking | None:
     return next((ranking for ranking in rankings if ranking), None)
 
 
+def _rankings(evidence: Evidence) -> list[Ranking]:
+    """Who leads on each target, for each kind of what is saved."""
+    parts = (part for result in evidence.results for part in result.by_given().values())
+    return [found for part in parts if (found := leader(part))]
+
+
 @check(
     "HC-17",
     "Enough repeats for the claim",
@@ -24,7 +30,7 @@ def leader(result: TargetResult) -> Ranking | None:
 )
 def enough(evidence: Evidence) -> Finding:
     """Suppress the claim of a single winner that no exact test could support with these repeats."""
-    rankings = [found for result in evidence.results if (found := leader(result))]
+    rankings = _rankings(evidence)
     weak = [found for found in rankings if not found.tested and found.compared > 1]
     if not rankings:
         return Finding(Verdict.UNVERIFIED, "There is nothing to rank.")
@@ -51,7 +57,7 @@ def enough(evidence: Evidence) -> Finding:
 )
 def distinguishable(evidence: Evidence) -> Finding:
     """State the group that the repeats cannot separate; the wording of the verdict rests on it."""
-    rankings = [found for result in evidence.results if (found := leader(result))]
+    rankings = _rankings(evidence)
     if not rankings:
         return Finding(Verdict.UNVERIFIED, "There is nothing to rank.")
     parts, tied = [], False

@@ -23,8 +23,12 @@ SAVE_OPTIONS = (
     "queue_depth",
     "storage",
     "direct",
+    "part_size",
+    "concurrency",
+    "retries",
+    "timeout",
 )
-READ_OPTIONS = ("queue_depth", "storage", "direct")
+READ_OPTIONS = ("queue_depth", "storage", "direct", "retries", "timeout")
 
 
 class TransferCommand(click.Command):

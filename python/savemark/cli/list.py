@@ -1,4 +1,4 @@
-"""`savemark list`: the checkpoints in a directory."""
+"""`savemark list`: the checkpoints in a directory or below a URL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from savemark.checkpoint.place import Entry
 
 
-@click.command("list", short_help="List the checkpoints in a directory.")
+@click.command("list", short_help="List the checkpoints in a directory or bucket.")
 @click.argument("place", metavar="DEST")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(place: str, as_json: bool) -> None:
@@ -22,7 +22,7 @@ def command(place: str, as_json: bool) -> None:
     """
     from savemark.checkpoint import place as places
 
-    rows = [_row(entry) for entry in places.entries(places.directory(place))]
+    rows = [_row(entry) for entry in places.at(place).entries()]
     if as_json:
         click.echo(json.dumps(rows))
         return

@@ -21,11 +21,11 @@ def command(source: str, destination: str, as_json: bool, **options: object) -> 
     import savemark._engine as engine
     from savemark.checkpoint import place, transfer
 
-    given = place.directory(source)
-    path = place.newest(given)
+    given = place.at(source)
+    where = given.newest()
     with watched() as progress:
-        trial = place.trial(path, typed(options))
-        found = engine.restore_tree(trial, str(place.directory(destination)), progress)
-    done = transfer.report(path, json.loads(found))
-    which = [] if path == given else [f"from {path.name}"]
+        trial = where.trial(typed(options))
+        found = engine.restore_tree(trial, place.directory(destination), progress)
+    done = transfer.report(where, json.loads(found))
+    which = [] if where is given else [f"from {where.name}"]
     show("restored", done, as_json, ["verified", *which])

@@ -27,6 +27,19 @@ if TYPE_CHECKING:
     help="Runs of every setting.",
 )
 @click.option(
+    "--until",
+    metavar="RULE",
+    envvar="SAVEMARK_UNTIL",
+    help="Go on repeating a setting until its medians are this certain: 'ci<3%' is ±3 %.",
+)
+@click.option(
+    "--max-repeats",
+    type=click.IntRange(min=1),
+    metavar="N",
+    envvar="SAVEMARK_MAX_REPEATS",
+    help="With --until: runs of every setting at most.  [default: 30]",
+)
+@click.option(
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
@@ -54,6 +67,8 @@ def command(
     arguments: tuple[str, ...],
     budget: str | None,
     repeats: int | None,
+    until: str | None,
+    max_repeats: int | None,
     seed: int | None,
     out: Path | None,
     dry_run: bool,
@@ -78,6 +93,8 @@ def command(
         flags=as_typed(trial),
         budget=budget,
         repeats=repeats,
+        until=until,
+        max_repeats=max_repeats,
         seed=seed,
         out=out,
         command=("savemark", *sys.argv[1:]),

@@ -17,10 +17,10 @@ def command(source: str, as_json: bool, **options: object) -> None:
     import savemark._engine as engine
     from savemark.checkpoint import place, transfer
 
-    given = place.directory(source)
-    path = place.newest(given)
+    given = place.at(source)
+    where = given.newest()
     with watched() as progress:
-        found = engine.verify(place.trial(path, typed(options)), progress)
-    done = transfer.report(path, json.loads(found))
-    which = [] if path == given else [path.name]
+        found = engine.verify(where.trial(typed(options)), progress)
+    done = transfer.report(where, json.loads(found))
+    which = [] if where is given else [where.name]
     show("verified", done, as_json, ["every byte is what was saved", *which])

@@ -24,8 +24,12 @@ HEAD = {
     "streams": pl.Int64,
     # What varies besides codec, streams and target, in words; "" where nothing does.
     "variant": pl.String,
+    # The part of it that nobody chooses: what is saved.
+    "given": pl.String,
     "phase": pl.String,
 }
+# Factors that are what is saved: a fast one is no reason to save something else.
+GIVEN = ("payload", "size", "state", "process")
 PHASE = [
     *("elapsed_ns", "first_done_ns", "last_done_ns", "first_done_bytes"),
     *("user_bytes", "stored_bytes", "cpu_user_ns", "cpu_system_ns"),
@@ -111,6 +115,11 @@ def shown(name: str, value: Any) -> str:
     return f"{count}{UNITS[unit]}" if unit else text
 
 
+def given(factors: Json) -> str:
+    """The part of the variant that is what is saved, in words: `payload zeros`."""
+    return variant({name: value for name, value in factors.items() if name in GIVEN})
+
+
 def _rows(run: Run, place: int, entry: Entry) -> list[Json]:
     head = _head(run, place, entry)
     if not entry.ok or entry.record is None:
@@ -137,7 +146,7 @@ def _head(run: Run, place: int, entry: Entry) -> Json:
     head |= {"position": place, "repeat": entry.repeat, "status": entry.status}
     head |= {name: None if v is None else str(v) for name, v in entry.factors.items()}
     head["setting"] = setting(entry.factors) if entry.role == "trial" else entry.name
-    head["variant"] = variant(entry.factors)
+    head |= {"variant": variant(entry.factors), "given": given(entry.factors)}
     for name in ("codec", "streams"):
         # Fixed in the study instead of varied: the column still says what ran.
         value = entry.factors.get(name, trial.get(name))

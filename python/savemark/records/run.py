@@ -19,6 +19,7 @@ class Target:
 
     label: str
     target: str
+    facts: Json = field(default_factory=dict)  # its filesystem and disk, where they were recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,10 @@ def read_run(folder: Path) -> Run:
         command=[str(word) for word in head.get("command") or []],
         study=head.get("study") or {},
         host=head.get("host") or {},
-        targets=[Target(str(t["label"]), str(t["target"])) for t in head.get("targets") or []],
+        targets=[
+            Target(str(t["label"]), str(t["target"]), t.get("facts") or {})
+            for t in head.get("targets") or []
+        ],
         order_seed=head.get("order_seed"),
         plan=[_entry(item) for item in head.get("plan") or []],
         entries=list(latest.values()),

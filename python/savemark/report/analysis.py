@@ -164,7 +164,7 @@ def analyse(source: Path | Run, *, show_blocked: bool = False) -> Analysis:
 def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
     """The cells from fastest to slowest, those that may not compete last, and the leading group."""
     found = leader(result)
-    names = result.phases
+    names, scales = result.phases, result.scales()
     if found and found.measure in names:
         names = [found.measure]
 
@@ -173,7 +173,7 @@ def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
         time = sum(cell.phases[n].seconds.median for n in names) if shown else 0.0
         if shown and len(names) > 1 and cell.total:
             time = cell.total.median
-        return not shown, time * result.scale(cell)
+        return not shown, time * scales[cell.setting]
 
     return sorted(result.cells, key=place), found
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from savemark.records import Run
-from savemark.report import blocked
+from savemark.report import blocked, stopping
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.verdict import decision
 from savemark.stats import TOTAL, Ceiling, Ranking, TargetResult
@@ -38,6 +38,7 @@ def of(analysis: Analysis) -> dict[str, Any]:
             for f in analysis.fired
         ],
         "unverified": [{"id": f.id, "evidence": f.evidence} for f in analysis.unverified],
+        "stopping": stopping.as_json(run),
         "trials": {
             "planned": len(run.plan),
             "finished": sum(entry.ok for entry in run.entries),

@@ -9,6 +9,7 @@ from typing import Any
 from savemark.records import Run
 from savemark.records.frame import setting
 from savemark.report.analysis import Analysis
+from savemark.report.stopping import sentence
 from savemark.report.table import Datum, Line, Table
 from savemark.report.words import binary, gbs, span
 from savemark.stats import Ceiling, TargetResult
@@ -69,6 +70,8 @@ def coverage_table(analysis: Analysis) -> Table:
     order = run.study.get("order", "not recorded")
     note = f"Order: {order}, seed {run.order_seed}. "
     note += "Each repeat is a block that holds every setting and every ceiling once."
+    if rule := sentence(run):
+        note += f" Then blocks of what is not known well enough, without ceilings. {rule}"
     if run.origin == "imported":
         note = "Imported: in the order of the files. Not run: what the design behind them has more."
     return Table("coverage", "Coverage", heads, lines, note)
@@ -124,8 +127,15 @@ def runs_table(run: Run) -> Table | None:
 
 def machine_table(run: Run) -> Table:
     """The host as recorded, whatever it holds."""
-    lines = [Line([Datum(name), Datum(text)]) for name, text in _flat(run.host)]
-    lines += [Line([Datum(f"target {t.label}"), Datum(t.target)]) for t in run.targets]
+    host = dict(run.host)
+    if len(run.targets) > 1:
+        host.pop("target", None)  # that of the first; each has its own lines below
+    lines = [Line([Datum(name), Datum(text)]) for name, text in _flat(host)]
+    for target in run.targets:
+        name = f"target {target.label}"
+        lines.append(Line([Datum(name), Datum(target.target)]))
+        if len(run.targets) > 1:
+            lines += [Line([Datum(k), Datum(v)]) for k, v in _flat(target.facts, name)]
     lines += [
         Line([Datum("savemark"), Datum(run.version)]),
         Line([Datum("run"), Datum(run.run_id)]),

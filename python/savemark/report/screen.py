@@ -10,7 +10,7 @@ from rich.text import Text
 
 from savemark.checks import Finding, Verdict
 from savemark.records import Run
-from savemark.report import blocked
+from savemark.report import blocked, stopping
 from savemark.report.analysis import Analysis, analyse, ranked
 from savemark.report.facts import ceiling_list, headline
 from savemark.report.settings import place, range_of
@@ -37,6 +37,8 @@ def show(source: Path | Run, console: Console, *, show_blocked: bool = False) ->
     console.print()
     for sentence in decision(analysis):
         _print(console, sentence, "bold")
+    if rule := stopping.sentence(analysis.run):
+        _labelled(console, "repeats", rule, "")
     state, words = analysis.badge
     _labelled(console, "result", words, {"valid": "green", "noted": "green"}.get(state, "bold red"))
     shown, more = messages(analysis)

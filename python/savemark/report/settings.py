@@ -14,9 +14,13 @@ Levels = dict[tuple[str, str], dict[str, str]]
 
 
 def tables(analysis: Analysis) -> list[Table]:
-    """One per target."""
+    """One per target, and where what is saved varies, one for each of that."""
     levels = analysis.levels()
-    return [_table(analysis, result, levels) for result in analysis.results]
+    return [
+        _table(analysis, part, levels, given)
+        for result in analysis.results
+        for given, part in result.by_given().items()
+    ]
 
 
 def place(cell: Cell, found: Ranking | None) -> str:
@@ -26,7 +30,7 @@ def place(cell: Cell, found: Ranking | None) -> str:
     return "best" if cell.setting == found.best.setting else "tied"
 
 
-def _table(analysis: Analysis, result: TargetResult, levels: Levels) -> Table:
+def _table(analysis: Analysis, result: TargetResult, levels: Levels, given: str) -> Table:
     lines, found = ranked(result)
     names, coded = result.phases, analysis.coded
     spreads = [p.seconds for c in lines for p in c.phases.values()]
@@ -43,6 +47,7 @@ def _table(analysis: Analysis, result: TargetResult, levels: Levels) -> Table:
         groups.append((name, len(part)))
     last = ["ratio", "CPU s/GiB"] if coded else ["CPU s/GiB"]
     title = f"Every setting on {result.label}" if len(analysis.results) > 1 else "Every setting"
+    title += f", {given}" if given else ""
     codec = (
         "disk ceiling × ratio and codec speed × cores, both" if coded else "ceilings that apply,"
     )
@@ -56,7 +61,7 @@ def _table(analysis: Analysis, result: TargetResult, levels: Levels) -> Table:
         mine = levels.get((cell.label, cell.setting), {})
         own = [Datum(cell.setting, css="name")] if len(heads) == 1 else _levels(analysis, mine)
         body.append(Line([*own, *_line(cell, names, found, coded)], mine, place(cell, found)))
-    name = f"settings_{result.label}"
+    name = f"settings_{result.label}" + (f"_{given}" if given else "")
     return Table(name, title, [*columns, *last], body, note, [*groups, ("", len(last))])
 
 

@@ -23,11 +23,13 @@ def decision(analysis: Analysis) -> list[str]:
     sentences = []
     several = len(analysis.results) > 1
     for result in analysis.results:
-        here = f"On {result.label}" if several else "Here"
-        for promise, part in by_promise(analysis, result).items():
-            which = f"{here}, of what promises {promise}," if promise else here
-            sentence = _decide(part, which)
-            sentences.append(" ".join(words for words in (sentence, _codecs(part)) if words))
+        for given, part in result.by_given().items():
+            here = f"On {result.label}" if several else "Here"
+            here += f", for {given}," if given else ""
+            for promise, alike in by_promise(analysis, part).items():
+                which = f"{here}, of what promises {promise}," if promise else here
+                sentence = _decide(alike, which)
+                sentences.append(" ".join(s for s in (sentence, _codecs(alike)) if s))
     return sentences or ["This run holds no trial, so there is nothing to decide."]
 
 

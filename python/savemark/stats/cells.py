@@ -57,6 +57,7 @@ class Cell:
     total: Spread | None
     failed: int
     variant: str = ""  # what varies besides codec and streams, in words
+    given: str = ""  # the part of it that nobody chooses: what is saved
     cpu_samples: tuple[float, ...] = ()  # CPU-seconds per GiB of each repeat, all phases
     blocked: dict[str, str] = field(default_factory=dict)  # phase -> id of the check
 
@@ -112,6 +113,7 @@ def _cell(label: str, setting: str, rows: pl.DataFrame, of: Ceilings, cores: int
         total=spread([ns / 1e9 for ns in totals["elapsed_ns"]]) if len(totals) else None,
         failed=rows.filter(pl.col("phase").is_null())["index"].n_unique(),
         variant=str(first["variant"] or ""),
+        given=str(first["given"] or ""),
         cpu_samples=tuple(_cpu_s_per_gib(row) for row in totals.iter_rows(named=True)),
     )
 

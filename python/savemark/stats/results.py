@@ -59,7 +59,8 @@ class TargetResult:
         entrants = [cell for cell in self.cells if competes(cell, measure, self.phases)]
         if not entrants:
             return None
-        spreads = [(seconds(cell), self.scale(cell)) for cell in entrants]
+        scales = self.scales()
+        spreads = [(seconds(cell), scales[cell.setting]) for cell in entrants]
         samples = [[s * scale for s in each[0]] for each, scale in spreads]
         group = group_of_best(samples, [each[1] * scale for each, scale in spreads])
         p_values = zip(entrants, group.p_adjusted, strict=True)
@@ -75,24 +76,32 @@ class TargetResult:
             p_adjusted={cell.setting: p for cell, p in p_values if p is not None},
         )
 
-    def scale(self, cell: Cell) -> float:
-        """What a cell's times are multiplied by before they are compared with another's.
+    def scales(self) -> dict[str, float]:
+        """By setting: what its times are multiplied by before they are compared with another's.
 
         1 where all cells moved the same bytes. Where they did not (a time limit, another count of
         iterations), the smallest amount / its own: times of unlike work say nothing.
         """
-        amounts = [amount for each in self.cells if (amount := _amount(each))]
-        own = _amount(cell)
-        unlike = len(amounts) == len(self.cells) and max(amounts) > UNLIKE * min(amounts)
-        return min(amounts) / own if unlike else 1.0
+        amounts = {cell.setting: _amount(cell) for cell in self.cells}
+        least, most = min(amounts.values(), default=0), max(amounts.values(), default=0)
+        if not least or most <= UNLIKE * least:
+            return dict.fromkeys(amounts, 1.0)
+        return {setting: least / amount for setting, amount in amounts.items()}
 
     def by_variant(self) -> dict[str, TargetResult]:
         """The cells apart by what varies besides codec and streams: only like is averaged."""
-        found = dict.fromkeys(cell.variant for cell in self.cells)
-        return {
-            variant: replace(self, cells=tuple(c for c in self.cells if c.variant == variant))
-            for variant in found
-        }
+        return self._apart(lambda cell: cell.variant)
+
+    def by_given(self) -> dict[str, TargetResult]:
+        """The cells apart by what is saved: it is not chosen, so it does not compete."""
+        return self._apart(lambda cell: cell.given)
+
+    def _apart(self, key: Callable[[Cell], str]) -> dict[str, TargetResult]:
+        groups: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            groups.setdefault(key(cell), []).append(cell)
+        parts = {name: replace(self, cells=tuple(group)) for name, group in groups.items()}
+        return parts or {"": self}
 
     def block(self, blocked: dict[tuple[str, str, str], str]) -> TargetResult:
         """The same result with some phases of some cells marked as not to be shown."""

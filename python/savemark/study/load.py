@@ -9,7 +9,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from savemark.errors import did_you_mean, from_exception, usage
+from savemark.errors import SavemarkError, did_you_mean, from_exception, usage
+from savemark.study import until
 from savemark.study.keys import Keys, Trial
 from savemark.study.model import Study
 from savemark.study.shipped import SHIPPED
@@ -19,6 +20,8 @@ FIELDS = [
     "title",
     "budget",
     "repeats",
+    "until",
+    "max_repeats",
     "order",
     "defaults",
     "ceilings",
@@ -75,6 +78,8 @@ class _Reader:
             title=self.text("title", name),
             budget_s=self.budget(),
             repeats=self.repeats(),
+            until=self.until(),
+            max_repeats=self.max_repeats(),
             order=self.order(),
             defaults=self.section(root, "defaults", ""),
             ceilings=self.ceilings(),
@@ -115,6 +120,24 @@ class _Reader:
         value = self.root.get("repeats", 5)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             self.fail(self.root, "repeats", "", "expected a whole number of at least 1")
+        return int(value)
+
+    def until(self) -> float | None:
+        value = self.root.get("until")
+        try:
+            return None if value is None else until.parse(str(value))
+        except SavemarkError as error:
+            self.fail(self.root, "until", "", error.message.removeprefix("until: "), error.hint)
+
+    def max_repeats(self) -> int | None:
+        value = self.root.get("max_repeats")
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or value < until.LEAST_REPEATS:
+            message = f"expected a whole number of at least {until.LEAST_REPEATS}"
+            self.fail(self.root, "max_repeats", "", message)
+        if "until" not in self.root:
+            self.fail(self.root, "max_repeats", "", "there is no `until` to cap", "until: ci<3%")
         return int(value)
 
     def order(self) -> str:

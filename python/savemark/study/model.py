@@ -11,6 +11,10 @@ from savemark.study.keys import AUTO, Keys, Trial
 
 # Storages that have no target.
 PLACELESS = ("null", "memory")
+# Bytes of a chunk in a bucket, which is one request of a restore: it costs a round trip, no seek.
+# In a small state it is less, so that every stream gets some.
+CHUNK_BYTES = 4 << 20
+SMALLEST_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,9 @@ class Study:
     checks: dict[str, dict[str, float]] = field(default_factory=dict)
     # Labels of targets that are buckets: there the storage is `object`, whatever the study says.
     buckets: list[str] = field(default_factory=list)
+    # Repeat a setting until its medians are known to this share, but no more often than that.
+    until: float | None = None
+    max_repeats: int | None = None
     # Where a section stands in the file ("ceilings.write" -> "x.yaml:12"); for messages only.
     places: dict[str, str] = field(default_factory=dict, compare=False)
 
@@ -70,19 +77,61 @@ class Study:
         """Return one trial as it runs on the target `label`: a bucket has the storage `object`."""
         trial = self.trial_of(own, factors, keys)
         if label in self.buckets and trial.get("storage") not in PLACELESS:
-            trial["storage"] = "object"
+            trial = {**self._in_bucket(trial), "storage": "object"}
         if self.buckets:
             # Options of the other kind of target are not this one's.
             foreign = keys.of_storages() - keys.accepted(trial.get("workload"), trial["storage"])
             trial = {key: value for key, value in trial.items() if key not in foreign}
         return trial
 
+    def _in_bucket(self, trial: Trial) -> Trial:
+        """Return a trial as it is in a bucket, if it does not say otherwise."""
+        if trial.get("workload") != "checkpoint":
+            return trial
+        return {"chunk_size": self._chunk(trial), **trial}
+
+    def _chunk(self, trial: Trial) -> int:
+        size, chunk = trial.get("size"), CHUNK_BYTES
+        while isinstance(size, int) and chunk > SMALLEST_CHUNK and size < 2 * chunk * self._most():
+            chunk //= 2
+        return chunk
+
+    def _streams(self) -> list[int]:
+        """Return the numbers of streams of all cells, 1 for the one that is sequential."""
+        levels = self.factors.get("streams") or [self.trial.get("streams", 4)]
+        return sorted({max(int(level), 1) for level in levels})
+
+    def _most(self) -> int:
+        return self._streams()[-1]
+
     def ceilings_at(self, label: str) -> dict[str, Trial]:
-        """Return the useful ceilings that this target can run: an object is written once."""
+        """Return the useful ceilings that this target can run: an object is written once.
+
+        In a bucket one object at a time is no ceiling, as a save writes one per stream. Nor are as
+        many as possible. So `write` becomes `write/1`, `write/8` …, of which the fastest counts.
+        """
         useful = self.useful_ceilings()
         if label not in self.buckets:
             return useful
-        return {name: trial for name, trial in useful.items() if not _rewrites(trial)}
+        names = [
+            name if trial.get("workload") != "sequential" else f"{name}/{streams}"
+            for name, trial in useful.items()
+            if not _rewrites(trial)
+            for streams in (self._streams() if trial.get("workload") == "sequential" else [0])
+        ]
+        return {name: self.ceiling(name) for name in names}
+
+    def ceiling(self, name: str) -> Trial:
+        """Return the ceiling `name`, or `name/streams`."""
+        if name in self.ceilings:
+            return self.ceilings[name]
+        base, _, streams = name.rpartition("/")
+        trial, workers = self.ceilings[base], int(streams)
+        transfer = max(int(trial.get("transfer_size", 0)), self._chunk({**self.defaults, **trial}))
+        size = trial.get("size", self.defaults.get("size"))
+        if isinstance(size, int):
+            workers = min(workers, max(size // transfer, 1))
+        return {**trial, "workers": workers, "transfer_size": transfer}
 
     def trial_of(self, own: Trial, factors: Mapping[str, Any], keys: Keys) -> Trial:
         """Return one trial: the section's own keys and levels over the defaults that it accepts."""
@@ -111,11 +160,11 @@ class Study:
 
 
 def _rewrites(trial: Trial) -> bool:
-    """Whether a trial writes a file in another way than once, from front to back, by one worker."""
+    """Whether a trial writes files in another way than once, from front to back."""
     if trial.get("operation") != "write":
         return False
     once = trial.get("workload") == "sequential" and trial.get("sync", "end") == "end"
-    return not once or trial.get("duration") is not None or trial.get("workers", 1) != 1
+    return not once or trial.get("duration") is not None
 
 
 def _matches(cell: dict[str, Any], rule: dict[str, Any]) -> bool:

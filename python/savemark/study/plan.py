@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from savemark.errors import from_exception, usage
-from savemark.study.keys import AUTO, Keys, Trial, resolve
+from savemark.study.keys import Keys, Trial, resolve
 from savemark.study.model import Study, setting_name
 
 # The smallest size that `auto` chooses.
@@ -39,7 +39,7 @@ class Entry:
 
     def trial(self, study: Study, keys: Keys) -> Trial:
         """Return the trial's keys, without the target."""
-        own = study.ceilings[self.name] if self.role == "ceiling" else study.trial
+        own = study.ceiling(self.name) if self.role == "ceiling" else study.trial
         return study.trial_at(self.label, own, self.factors, keys)
 
 
@@ -60,11 +60,20 @@ def plan(study: Study, labels: list[str], seed: int) -> list[Entry]:
     rng = random.Random(seed)
     entries = []
     for repeat in range(study.repeats):
-        one = block(study, labels, repeat)
-        if study.order == "shuffled":
-            rng.shuffle(one)
-        entries += one
+        entries += _ordered(study, block(study, labels, repeat), rng)
     return [Entry(**{**entry.as_json(), "index": index}) for index, entry in enumerate(entries)]
+
+
+def extra_block(study: Study, labels: list[str], seed: int, repeat: int) -> list[Entry]:
+    """Return one more repeat of every setting, in an order of its own; no ceilings."""
+    one = [entry for entry in block(study, labels, repeat) if entry.role == "trial"]
+    return _ordered(study, one, random.Random(f"{seed}/{repeat}"))
+
+
+def _ordered(study: Study, one: list[Entry], rng: random.Random) -> list[Entry]:
+    if study.order == "shuffled":
+        rng.shuffle(one)
+    return one
 
 
 def validate(study: Study, keys: Keys, targets: list[tuple[str, str]]) -> None:
@@ -73,11 +82,10 @@ def validate(study: Study, keys: Keys, targets: list[tuple[str, str]]) -> None:
 
     if not study.cells():
         raise usage(f"study {study.name}: `exclude` leaves no setting")
-    for label, target, where, own, factors in _sections(study, targets):
-        trial = study.trial_at(label, own, factors, keys)
-        size = {"size": SMALLEST_AUTO_BYTES} if trial.get("size") == AUTO else {}
+    sized = study.with_size(SMALLEST_AUTO_BYTES)
+    for label, target, where, own, factors in _sections(sized, targets):
         try:
-            resolve({**trial, **size}, target)
+            resolve(sized.trial_at(label, own, factors, keys), target)
         except EngineError as error:
             shown = from_exception(error)
             assert shown is not None

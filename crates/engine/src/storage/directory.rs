@@ -29,6 +29,7 @@ pub struct Directory {
     path: PathBuf,
     direct: bool,
     alignment_bytes: u64,
+    memory_alignment: usize,
     filesystem: String,
 }
 
@@ -44,18 +45,14 @@ impl Directory {
         if direct && matches!(filesystem.as_str(), "tmpfs" | "ramfs") {
             return Err(no_direct(path, &filesystem));
         }
-        Self { queueing, path: path.to_path_buf(), direct, alignment_bytes: 0, filesystem }.aligned()
+        let path = path.to_path_buf();
+        Self { queueing, path, direct, alignment_bytes: 0, memory_alignment: 1, filesystem }.aligned()
     }
 
     /// Asks the filesystem what direct I/O needs (statx, Linux 6.1 and later); a page is always enough.
     fn aligned(mut self) -> Result<Self> {
         if self.direct {
-            let probe = self.path.join(format!(".savemark-probe-{}", std::process::id()));
-            let opened = self.create_file(&probe);
-            let asked = opened.as_ref().ok().and_then(|_| direct_io_alignment(&probe));
-            let _ = fs::remove_file(&probe);
-            opened?;
-            self.alignment_bytes = asked.unwrap_or(ALIGN as u64);
+            (self.alignment_bytes, self.memory_alignment) = self.probe()?.unwrap_or((ALIGN as u64, ALIGN));
             if self.alignment_bytes > ALIGN as u64 {
                 return Err(Error::refused(format!(
                     "{} wants direct I/O aligned to {} bytes; savemark aligns to {ALIGN}",
@@ -66,6 +63,25 @@ impl Directory {
             }
         }
         Ok(self)
+    }
+
+    /// The alignments of offsets and memory, of a file made for it. Where nothing can be made, a checkpoint can still be read:
+    /// then of a file that is there.
+    fn probe(&self) -> Result<Option<(u64, usize)>> {
+        let path = self.path.join(format!(".savemark-probe-{}", std::process::id()));
+        match self.create_file(&path) {
+            Ok(_) => {
+                let found = direct_io_alignment(&path);
+                let _ = fs::remove_file(&path);
+                Ok(found)
+            }
+            Err(e) if matches!(e.errno(), Some(libc::EROFS | libc::EACCES | libc::EPERM)) => {
+                let Some(name) = self.list()?.into_iter().next() else { return Err(e) };
+                self.open_existing(&name, false)?;
+                Ok(direct_io_alignment(&self.path.join(name)))
+            }
+            Err(e) => Err(e),
+        }
     }
 
     fn create_file(&self, path: &Path) -> Result<fs::File> {
@@ -122,6 +138,14 @@ impl Storage for Directory {
         };
         self.queueing.describe(&mut taken);
         taken
+    }
+
+    fn memory_alignment(&self) -> usize {
+        self.memory_alignment
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.path)
     }
 
     /// Memory filesystems lose everything with the power.
@@ -248,14 +272,15 @@ impl Drop for DirectoryLock {
     }
 }
 
-/// Offset alignment that statx reports for direct I/O (STATX_DIOALIGN, Linux 6.1 and later).
-fn direct_io_alignment(path: &Path) -> Option<u64> {
+/// Alignment of offsets and of memory that statx reports for direct I/O (STATX_DIOALIGN, Linux 6.1 and later).
+fn direct_io_alignment(path: &Path) -> Option<(u64, usize)> {
     let path = std::ffi::CString::new(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())).ok()?;
     // SAFETY: `statx` is plain data, and the path is a C string.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
     let result = unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), 0, libc::STATX_DIOALIGN, &mut found) };
     let known = result == 0 && found.stx_mask & libc::STATX_DIOALIGN != 0;
-    (known && found.stx_dio_offset_align > 0).then_some(u64::from(found.stx_dio_offset_align))
+    let (offset, memory) = (found.stx_dio_offset_align, found.stx_dio_mem_align);
+    (known && offset > 0 && memory > 0).then_some((u64::from(offset), memory as usize))
 }
 
 /// A silent buffered run would measure memory and call it a disk.
@@ -297,5 +322,32 @@ impl File for DirectoryFile {
     }
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::posix::{self, PosixOptions};
+    use crate::testing::{disk, missing};
+
+    /// ramfs refuses O_DIRECT when the file has been made already.
+    #[test]
+    fn a_refused_o_direct_leaves_what_was_there_and_nothing_new() {
+        let place = disk();
+        let mounted = std::process::Command::new("mount").args(["-t", "ramfs", "none"]).arg(place.path()).status();
+        if !mounted.is_ok_and(|status| status.success()) {
+            return missing("mount", "ramfs cannot be mounted here");
+        }
+        let mut directory = posix::open(&PosixOptions { direct: false }, place.path()).unwrap();
+        directory.direct = true;
+        fs::write(place.path().join("old"), b"kept").unwrap();
+        let refused = [directory.open("old"), directory.open_for_writing("old"), directory.create("new")];
+        let listed = directory.list();
+        let _ = std::process::Command::new("umount").arg(place.path()).status();
+        for error in refused.map(|result| result.map(drop).unwrap_err().to_string()) {
+            assert!(error.contains("refuses O_DIRECT"), "{error}");
+        }
+        assert_eq!(listed.unwrap(), ["old"]);
     }
 }

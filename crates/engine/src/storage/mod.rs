@@ -9,7 +9,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::{Arena, Buffer};
+use crate::buffer::{ALIGN, Arena, Buffer};
 use crate::error::{Error, Result};
 use crate::record::{Cache, Extents, PathTaken};
 use crate::trial::named;
@@ -91,8 +91,18 @@ pub trait Storage: Send + Sync {
         true
     }
 
+    /// Where memory must start to be moved without a copy in between.
+    fn memory_alignment(&self) -> usize {
+        ALIGN
+    }
+
     /// Whether a sync reaches stable storage, as far as the kernel can say.
     fn durable(&self) -> bool;
+
+    /// The directory that it is, for calls on names instead of bytes.
+    fn directory(&self) -> Option<&Path> {
+        None
+    }
 
     /// Bytes that can still be written; `None` where there is no such limit.
     fn free_bytes(&self) -> Result<Option<u64>>;

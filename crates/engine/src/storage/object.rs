@@ -6,6 +6,7 @@
 //! There are no locks: two savers to one URL are told apart by the ids in their shards' names, and the last manifest wins.
 //! So a save sweeps up nothing that may be another's; [`Object::uploads`] finds what killed savers left half uploaded.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -19,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::record::{Cache, PathTaken};
 use crate::size::{Size, Span};
 
+mod confirm;
 mod connect;
 mod environment;
 mod file;
@@ -30,7 +32,8 @@ mod upload;
 mod uploads;
 
 pub use environment::Environment;
-pub use uploads::Unfinished;
+pub use place::Stored;
+pub use uploads::{Parts, Unfinished};
 
 use file::ObjectFile;
 use place::{Place, block_on};
@@ -120,17 +123,47 @@ impl Object {
         Ok(self.place.listed()?.0)
     }
 
+    /// The objects directly below the URL, sorted by name.
+    pub fn objects(&self) -> Result<Vec<Stored>> {
+        Ok(self.place.listed()?.1)
+    }
+
     /// Removes every object below the URL, at any depth, `last` at the end, and aborts unfinished uploads there.
     /// Returns how many there were. Only S3 lists its uploads; elsewhere those are left to the bucket's own rules.
     pub fn clear(&self, last: &str) -> Result<usize> {
-        let uploads = if self.place.s3.is_some() { self.uploads()? } else { Vec::new() };
+        let uploads = if self.lists_uploads() { self.uploads()? } else { Vec::new() };
         uploads.iter().try_for_each(|upload| self.abort(upload))?;
         Ok(self.place.clear(last)? + uploads.len())
+    }
+
+    /// Whether unfinished uploads can be found: S3 alone lists them.
+    pub fn lists_uploads(&self) -> bool {
+        self.place.s3.is_some()
     }
 
     /// Multipart uploads below the URL that were neither completed nor aborted: those under way, and those of killed savers.
     pub fn uploads(&self) -> Result<Vec<Unfinished>> {
         block_on(uploads::list(&self.place))
+    }
+
+    /// Unfinished uploads directly below the URL, by the name of the object; none where they cannot be listed.
+    pub fn uploads_here(&self) -> Result<Vec<(String, Unfinished)>> {
+        let uploads = if self.lists_uploads() { self.uploads()? } else { Vec::new() };
+        let here = |upload: Unfinished| Some((self.place.name_of(&upload.key)?, upload));
+        Ok(uploads.into_iter().filter_map(here).collect())
+    }
+
+    /// Names of the folders directly below the URL in which uploads are unfinished, sorted; none where they cannot be listed.
+    /// A folder without objects is in no other list.
+    pub fn folders_with_uploads(&self) -> Result<Vec<String>> {
+        let uploads = if self.lists_uploads() { self.uploads()? } else { Vec::new() };
+        let names: BTreeSet<_> = uploads.iter().filter_map(|upload| self.place.folder_of(&upload.key)).collect();
+        Ok(names.into_iter().collect())
+    }
+
+    /// What has arrived of an unfinished upload.
+    pub fn parts(&self, upload: &Unfinished) -> Result<Parts> {
+        block_on(uploads::parts(&self.place, upload))
     }
 
     /// Aborts an unfinished upload: its parts, which are paid for, go.
@@ -176,16 +209,18 @@ impl Storage for Object {
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         Ok(Box::new(queue::ObjectQueue::new(files)))
     }
-    /// One request: readers see the old object or the new one.
+    /// One request: readers see the old object or the new one. Where its answer was lost, the object says what happened.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let (key, payload) = (self.place.key(name), PutPayload::from(bytes.to_vec()));
-        self.place.call("write", name, || self.place.store.put(&key, payload.clone())).map(drop)
+        match self.place.put("write", name, &PutPayload::from(bytes.to_vec())) {
+            Err(e) if !self.get(name).is_ok_and(|found| found.as_deref() == Some(bytes)) => Err(e),
+            _ => Ok(()),
+        }
     }
     fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
         self.place.get(name)
     }
     fn list(&self) -> Result<Vec<String>> {
-        Ok(self.place.listed()?.1)
+        Ok(self.place.listed()?.1.into_iter().map(|object| object.name).collect())
     }
     fn remove(&self, name: &str) -> Result<()> {
         let key = self.place.key(name);

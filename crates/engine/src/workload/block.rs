@@ -1,6 +1,7 @@
 //! What reading and writing a file sequentially and at random have in common: a file, workers, and the hot loop.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use schemars::JsonSchema;
@@ -15,7 +16,7 @@ use crate::phase::{self, Watch};
 use crate::record::{Cache, Extents, Payload, Phase};
 use crate::run::Bench;
 use crate::size::{Size, Span};
-use crate::storage::{File, Op, Operation};
+use crate::storage::{File, Op, Operation, Storage};
 use crate::trial::Common;
 use crate::worker::{Meter, timed};
 
@@ -48,6 +49,8 @@ pub(super) struct Plan {
     pub memory_bytes: u64,
     /// Look at every byte that was read.
     pub checksum: bool,
+    /// Each worker moves a part of its own, from front to back.
+    pub in_parts: bool,
 }
 
 impl Plan {
@@ -81,6 +84,25 @@ impl Plan {
         self.file_bytes / self.transfer_bytes.max(1) as u64
     }
 
+    /// The blocks that are `worker`'s part.
+    pub fn part(&self, worker: usize) -> Range<u64> {
+        let (blocks, workers, worker) = (self.blocks(), self.workers as u64, worker as u64);
+        blocks * worker / workers..blocks * (worker + 1) / workers
+    }
+
+    /// Whether each worker writes a file of its own: where a file is written once, from front to back, by one.
+    fn splits(&self, storage: &dyn Storage) -> bool {
+        self.operation == Operation::Write && self.in_parts && self.workers > 1 && !storage.rewrites()
+    }
+
+    /// The files that are written or read; worker `i` writes the file `i`, or all the only one.
+    pub fn names(&self, storage: &dyn Storage) -> Vec<String> {
+        match self.splits(storage) {
+            true => (0..self.workers).map(|worker| format!("savemark-data-{worker:04}.bin")).collect(),
+            false => vec![FILE.to_string()],
+        }
+    }
+
     fn arena_bytes(&self) -> usize {
         self.buffers() * self.transfer_bytes
     }
@@ -106,6 +128,7 @@ pub(super) fn lay_out(plan: &Plan, bench: &mut Bench) -> Result<Phase> {
         duration: None,
         memory_bytes: 0,
         checksum: false,
+        in_parts: true,
         ..plan.clone()
     };
     create(&whole, bench)?;
@@ -141,14 +164,20 @@ pub(super) fn create(plan: &Plan, bench: &Bench) -> Result<()> {
     if plan.operation == Operation::Write && !bench.storage.rewrites() {
         check_written_once(plan)?;
     }
-    let file = bench.storage.create(FILE)?;
-    file.allocate(plan.file_bytes)
+    let names = plan.names(&*bench.storage);
+    let bytes = plan.file_bytes.div_ceil(names.len() as u64);
+    names.iter().try_for_each(|name| bench.storage.create(name)?.allocate(bytes))
+}
+
+/// Removes what [`create`] made.
+pub(super) fn remove(plan: &Plan, bench: &Bench) -> Result<()> {
+    plan.names(&*bench.storage).iter().try_for_each(|name| bench.storage.remove(name))
 }
 
 /// An object is written once, from front to back, by one worker, and is there when it is synced.
 fn check_written_once(plan: &Plan) -> Result<()> {
     let why = match plan {
-        _ if plan.workers > 1 => "--workers 1",
+        _ if !plan.in_parts => "--workload sequential",
         _ if plan.duration.is_some() => "no --duration",
         _ if plan.sync != Sync::End => "--sync end",
         _ => return Ok(()),
@@ -168,7 +197,8 @@ where
     let arenas = bench.memory.pool.take(plan.workers, plan.arena_bytes())?;
     let writing = plan.operation == Operation::Write;
     let storage = &bench.storage;
-    let file = if writing { storage.open_for_writing(FILE)? } else { storage.open(FILE)? };
+    let open = |name: &String| if writing { storage.open_for_writing(name) } else { storage.open(name) };
+    let files = plan.names(&**storage).iter().map(open).collect::<Result<Vec<_>>>()?;
     // Filled before the clock starts: making data is not the storage's doing.
     let filled: Vec<_> = (0..plan.workers).map(|i| buffers(plan, &arenas[i], bench.common, i)).collect();
     let payload = filled.first().filter(|_| writing).and_then(|first| content(plan, first));
@@ -177,8 +207,10 @@ where
     let team = phase::run(plan.workers, bench.control, |meter| {
         let arena = &arenas[meter.index];
         let free = std::mem::take(&mut *filled[meter.index].lock().expect("one worker each"));
-        let queue = storage.queue(&[Arc::clone(&file)], plan.queue_depth, arena)?;
-        Loop { plan, file: &*file, queue, free: free.into() }.run(meter, offsets(meter.index))
+        let file = files.get(meter.index).unwrap_or(&files[0]);
+        let base = if files.len() > 1 { plan.part(meter.index).start } else { 0 };
+        let queue = storage.queue(&[Arc::clone(file)], plan.queue_depth, arena)?;
+        Loop { plan, base, file: &**file, queue, free: free.into() }.run(meter, offsets(meter.index))
     })?;
     let mut phase = team.into_phase(watch, name);
     phase.payload = payload;
@@ -201,6 +233,8 @@ fn buffers(plan: &Plan, arena: &Arc<Arena>, common: &Common, worker: usize) -> V
 /// The hot loop.
 struct Loop<'a> {
     plan: &'a Plan,
+    /// The block at which the file starts.
+    base: u64,
     file: &'a dyn File,
     queue: Box<dyn crate::storage::Queue>,
     /// First in, first out: the I/Os go round all of the memory.
@@ -220,7 +254,7 @@ impl Loop<'_> {
                     break;
                 };
                 let buffer = self.free.pop_front().expect("at least as many buffers as may be in flight");
-                let offset = block * plan.transfer_bytes as u64;
+                let offset = (block - self.base) * plan.transfer_bytes as u64;
                 let (operation, len) = (plan.operation, plan.transfer_bytes);
                 self.queue.submit(Op { operation, file: 0, offset, len, buffer, token: 0 })?;
             }

@@ -33,8 +33,8 @@ pub struct CheckpointOptions {
     pub chunk_size: Size,
     /// Chunks in flight per stream.
     pub queue_depth: u32,
-    /// Restore straight into the state's memory where the codec allows: less CPU than copying from a few buffers that stay in
-    /// the processor's cache, but slower where the device is faster into those, as virtual disks are.
+    /// Restore straight into the state's memory where codec and alignment allow, instead of copying from a few buffers that
+    /// stay in the processor's cache: slower where the device is faster into those, as virtual disks are.
     pub in_place: bool,
     /// Page cache before the restore: dropped and verified cold, or warmed by an unmeasured restore.
     pub cache: CacheState,

@@ -69,6 +69,7 @@ impl RandomOptions {
             duration: self.duration,
             memory_bytes: 0,
             checksum: false,
+            in_parts: false,
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct SequentialOptions {
     pub transfer_size: Size,
     /// I/Os in flight per worker.
     pub queue_depth: u32,
-    /// Threads; each moves a contiguous part of the file.
+    /// Threads; each moves a contiguous part of the file. In a bucket each writes an object of its own.
     pub workers: u32,
     /// Completions to wait for in one system call; an eighth of the depth when left out.
     pub batch: Option<u32>,
@@ -73,6 +73,7 @@ impl SequentialOptions {
             duration: self.duration,
             memory_bytes: self.memory.map_or(0, |size| size.0 / u64::from(self.workers.max(1))),
             checksum: self.checksum,
+            in_parts: true,
         }
     }
 }
@@ -103,10 +104,9 @@ impl Workload for Sequential {
 
     fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase> {
         let (cache, extents) = block::cold(&self.plan, bench)?;
-        let (blocks, workers) = (self.plan.blocks(), self.plan.workers as u64);
         let again = self.plan.duration.is_some();
         let phase = block::run(phase, &self.plan, bench, |worker| {
-            let part = blocks * worker as u64 / workers..blocks * (worker as u64 + 1) / workers;
+            let part = self.plan.part(worker);
             let mut next = part.clone();
             move || match next.next() {
                 None if again => {
@@ -120,6 +120,6 @@ impl Workload for Sequential {
     }
 
     fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {
-        bench.storage.remove(block::FILE)
+        block::remove(&self.plan, bench)
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Either};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::HeaderValue;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -30,6 +31,12 @@ pub struct Faults {
     pub cuts: u64,
     /// GETs whose answer has a flipped bit.
     pub flips: u64,
+    /// PUTs whose body has a flipped bit when it arrives.
+    pub flips_up: u64,
+    /// Says nothing about checksums, as servers that do not know them.
+    pub silent: bool,
+    /// Writes of keys with this end are done, and answered with 500.
+    pub lost: Option<&'static str>,
     /// Answers all requests with this error alone.
     pub always: Option<(StatusCode, &'static str)>,
 }
@@ -50,6 +57,7 @@ struct Shared {
     hits: AtomicU64,
 }
 
+const CHECKSUM: &str = "x-amz-checksum-crc64nvme";
 pub const KEY: &str = "savemark-test-key";
 pub const SECRET: &str = "savemark-test-secret";
 
@@ -148,7 +156,15 @@ impl Shared {
             return self.list_uploads(&query);
         }
         let key = uri.path().trim_start_matches("/bucket/").to_string();
-        let mut response = service.call(request.map(s3s::Body::from)).await.expect("s3s answers");
+        let (request, sent) = match self.received(request, &faults).await {
+            Ok(received) => received,
+            Err(refusal) => return refusal,
+        };
+        let mut response = service.call(request).await.expect("s3s answers");
+        match sent.filter(|_| response.status().is_success()) {
+            Some(checksum) => drop(response.headers_mut().insert(CHECKSUM, checksum)),
+            None => drop(response.headers_mut().remove(CHECKSUM)),
+        }
         if method == Method::POST && query.starts_with("uploads") {
             let (parts, body) = response.into_parts();
             let bytes = body.collect().await.unwrap().to_bytes();
@@ -157,11 +173,11 @@ impl Shared {
                 self.uploads.lock().unwrap().insert(id.to_string(), key);
             }
             response = Response::from_parts(parts, s3s::Body::from(bytes));
-        } else if method != Method::PUT && response.status().is_success() {
+        } else if [Method::POST, Method::DELETE].contains(&method) && response.status().is_success() {
             let id = query.split('&').find_map(|pair| pair.strip_prefix("uploadId="));
             id.map(|id| self.uploads.lock().unwrap().remove(id));
         }
-        if error {
+        if error || method == Method::PUT && faults.lost.is_some_and(|end| uri.path().ends_with(end)) {
             return refusal(status, code);
         }
         let flip = method == Method::GET && self.happens(faults.flips);
@@ -178,6 +194,30 @@ impl Shared {
             bytes.truncate(self.next() as usize % bytes.len().max(1));
         }
         Response::from_parts(parts, Either::Right(Altered { bytes: Some(bytes.into()), cut }))
+    }
+
+    /// The request with its body, as it arrives, and its checksum if it was checked here: s3s-fs does not check those of parts.
+    async fn received(
+        &self,
+        request: Request<Incoming>,
+        faults: &Faults,
+    ) -> Result<(Request<s3s::Body>, Option<HeaderValue>), Answer> {
+        if request.method() != Method::PUT {
+            return Ok((request.map(s3s::Body::from), None));
+        }
+        let sent = request.headers().get(CHECKSUM).filter(|_| !faults.silent).cloned();
+        let (head, body) = request.into_parts();
+        let Ok(body) = body.collect().await else { return Err(refusal(StatusCode::BAD_REQUEST, "IncompleteBody")) };
+        let mut bytes = body.to_bytes().to_vec();
+        if !bytes.is_empty() && self.happens(faults.flips_up) {
+            let place = self.next() as usize % bytes.len();
+            bytes[place] ^= 1 << (self.next() % 8);
+        }
+        let found = base64(&crc64nvme(&bytes).to_be_bytes());
+        if sent.as_ref().is_some_and(|sent| sent.as_bytes() != found.as_bytes()) {
+            return Err(refusal(StatusCode::BAD_REQUEST, "BadDigest"));
+        }
+        Ok((Request::from_parts(head, s3s::Body::from(Bytes::from(bytes))), sent))
     }
 
     /// As MinIO does: a prefix is taken for a whole key.
@@ -207,6 +247,21 @@ impl Shared {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
+}
+
+/// CRC-64/NVME, as S3 wants it.
+fn crc64nvme(bytes: &[u8]) -> u64 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let group = |three: &[u8]| {
+        let number = three.iter().fold(0u32, |sum, byte| sum << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        let letter = |i: usize| char::from(LETTERS[(number >> (18 - 6 * i) & 63) as usize]);
+        (0..4).map(|i| if i <= three.len() { letter(i) } else { '=' }).collect::<String>()
+    };
+    bytes.chunks(3).map(group).collect()
 }
 
 fn refusal(status: StatusCode, code: &str) -> Answer {

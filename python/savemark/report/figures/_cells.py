@@ -11,7 +11,7 @@ import altair as alt
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Panel
 from savemark.report.legacy import Legacy, Statistic
-from savemark.report.marks import WIDTH, seconds_scale, ticks
+from savemark.report.marks import WIDTH, inline, seconds_scale, ticks
 from savemark.report.palette import codec_order, light
 from savemark.report.study import Part, common, leading, parts, variants
 from savemark.report.words import seconds
@@ -70,7 +70,7 @@ def _bars(
 
 
 def _bar_chart(rows: list[Row], codecs: list[str], top: float) -> Any:
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
+    base = alt.Chart(inline(rows)).encode(
         x=alt.X("codec:N", sort=codecs, title="compression", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("part:N", sort=PARTS),
     )
@@ -133,17 +133,19 @@ def _point_chart(
     y = alt.Y(
         "s:Q", scale=scale, axis=ticks(scale), title=f"median, seconds ({kind}; lower is better)"
     )
-    color = alt.Color(f"{name}:N", scale=colours, sort=names)
+    # Filled or hollow has a meaning of its own, so the legend is neither.
+    legend = alt.Legend(symbolFillColor="transparent")
+    color = alt.Color(f"{name}:N", scale=colours, sort=names, legend=legend)
     paint = dict(zip(names, colours.to_dict()["range"], strict=True))
     rows = [row | {"fill": paint[row[name]] if row["leads"] else "transparent"} for row in rows]
-    base = alt.Chart(alt.InlineData(values=rows)).encode(**place)
+    base = alt.Chart(inline(rows)).encode(**place)
     span = base.mark_rule(strokeWidth=1.6, opacity=0.7, aria=False).encode(
         y=alt.Y("low:Q", scale=scale), y2="high:Q", color=color
     )
     marks = base.mark_point(size=58, opacity=1, strokeWidth=1.6).encode(
         y=y,
         color=color,
-        shape=alt.Shape(f"{name}:N", scale=shapes, sort=names),
+        shape=alt.Shape(f"{name}:N", scale=shapes, sort=names, legend=legend),
         fill=alt.Fill("fill:N", scale=None),
         description="tip:N",
     )
@@ -163,7 +165,8 @@ def across(of: Statistic) -> Any:
             for codec in codecs:
                 mine = [row for row in rows if row["codec"] == codec]
                 title = ", ".join(word for word in (codec, variant) if word)
-                panels.append(Panel(title, _stack_chart(mine, streams, labels, top)))
+                x = "streams", "streams", streams
+                panels.append(Panel(title, stack_chart(mine, x, ("storage", labels), top)))
         return panels
 
     return draw
@@ -183,36 +186,40 @@ def _stacks(part: Part, of: Statistic) -> list[Row]:
     return rows
 
 
-def _stack_chart(rows: list[Row], streams: list[int], labels: list[str], top: float) -> Any:
+def stack_chart(
+    rows: list[Row], x: tuple[str, str, Sequence[Any]], beside: tuple[str, list[str]], top: float
+) -> Any:
+    """Stacked bars: `x` is field, title and levels; `beside` what stands side by side there."""
+    (field, title, levels), (group, labels) = x, beside
     scale = alt.Scale(domain=[0, top * ROOM], nice=False)
-    x = alt.X("streams:O", sort=streams, title="streams", axis=alt.Axis(labelAngle=0))
+    where = alt.X(f"{field}:O", sort=levels, title=title, axis=alt.Axis(labelAngle=0))
     place = {
-        "x": x.scale(domain=streams, paddingInner=0.12),
-        "xOffset": alt.XOffset("storage:N", sort=labels, scale=alt.Scale(domain=labels)),
+        "x": where.scale(domain=levels, paddingInner=0.12),
+        "xOffset": alt.XOffset(f"{group}:N", sort=labels, scale=alt.Scale(domain=labels)),
     }
     strength = alt.Scale(domain=list(PARTS[:2]), range=[1.0, 0.5])
     y = alt.Y("s:Q", stack="zero", title="time, seconds", scale=scale, axis=alt.Axis(tickCount=5))
     bars = (
-        alt.Chart(alt.InlineData(values=rows))
+        alt.Chart(inline(rows))
         .mark_bar()
         .encode(
             **place,
             y=y,
-            color=alt.Color("storage:N", scale=_storage_scale(labels), sort=labels),
+            color=alt.Color(f"{group}:N", scale=_label_scale(labels), sort=labels),
             opacity=alt.Opacity("part:N", scale=strength, sort=PARTS[:2]),
             order=alt.Order("place:Q"),
             description="tip:N",
         )
     )
     tops = [row for row in rows if row["place"] == 0]
-    words = alt.Chart(alt.InlineData(values=tops)).mark_text(
+    words = alt.Chart(inline(tops)).mark_text(
         angle=270, align="left", baseline="middle", dx=5, fontSize=10.5, color=light("text")
     )
     above = words.encode(**place, y=alt.Y("total:Q", scale=scale), text="text:N")
     return (bars + above).properties(width=WIDTH, height=HEIGHT)
 
 
-def _storage_scale(labels: list[str]) -> alt.Scale:
+def _label_scale(labels: list[str]) -> alt.Scale:
     colours = [light(STORAGES[i % len(STORAGES)]) for i in range(len(labels))]
     return alt.Scale(domain=labels, range=colours)
 
@@ -231,7 +238,7 @@ def across_intervals(analysis: Analysis) -> list[Panel]:
             x = alt.X("streams:O", sort=streams, title="streams", axis=alt.Axis(labelAngle=0))
             place = {"x": x, "xOffset": alt.XOffset("storage:N", sort=labels)}
             mine = [row for row in rows if row["codec"] == codec]
-            look = "storage", _storage_scale(labels)
+            look = "storage", _label_scale(labels)
             title = ", ".join(word for word in (codec, variant) if word)
             panels.append(Panel(title, _point_chart(mine, place, scale, kind, look)))
     return panels

@@ -25,12 +25,12 @@ def draw(analysis: Analysis) -> list[Panel]:
     panels = []
     for result in analysis.results:
         cells = [c for c in result.cells if c.total and not c.blocked and _whole(c, result)]
-        label = f"{result.label} · " if several else ""
+        label, scales = f"{result.label} · " if several else "", result.scales()
         if len({round(c.cpu_s_per_gib, 6) for c in cells}) > 1:
-            costs = [(c, result.scale(c), c.cpu_s_per_gib) for c in cells]
+            costs = [(c, scales[c.setting], c.cpu_s_per_gib) for c in cells]
             panels.append(Panel(f"{label}Time and CPU", _chart(costs, "CPU-seconds per GiB")))
         if len({round(c.ratio, 3) for c in cells}) > 1:
-            costs = [(c, result.scale(c), 1 / c.ratio) for c in cells]
+            costs = [(c, scales[c.setting], 1 / c.ratio) for c in cells]
             panels.append(
                 Panel(f"{label}Time and bytes", _chart(costs, "stored bytes per byte of state"))
             )

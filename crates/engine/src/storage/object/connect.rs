@@ -2,14 +2,16 @@
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, Checksum};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
 use object_store::{BackoffConfig, Certificate, ClientOptions, RetryConfig};
 
+use super::confirm::{Connector, Later, Writer};
 use super::environment::Environment;
 use super::place::{Place, Store};
 use super::{ObjectOptions, reason};
@@ -28,12 +30,14 @@ pub fn connect(options: &ObjectOptions, url: &str, environment: &Environment) ->
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (scheme, bucket, prefix) = split(url)?;
     let client = client_options(options, environment)?;
-    let mut s3 = None;
+    let (mut s3, mut signed) = (None, None);
+    let unconfirmed = Arc::<AtomicBool>::default();
     let (store, endpoint): (Arc<dyn Store>, String) = match scheme {
         "s3" => {
-            let found = amazon(bucket, options, client, environment)?;
+            let connector = Connector { unconfirmed: Arc::clone(&unconfirmed) };
+            let (found, signing) = amazon(bucket, options, client, connector, environment)?;
             let (store, endpoint) = (Arc::clone(&found.store), host_of(&found.bucket_url));
-            s3 = Some(found);
+            (s3, signed) = (Some(found), signing);
             (store, endpoint)
         }
         "gs" => {
@@ -53,6 +57,7 @@ pub fn connect(options: &ObjectOptions, url: &str, environment: &Environment) ->
         }
     };
     Ok(Place {
+        writer: Writer { store: Arc::clone(&store), signed, unconfirmed },
         store,
         s3,
         url: url.trim_end_matches('/').to_string(),
@@ -81,12 +86,21 @@ fn split(url: &str) -> Result<(&str, &str, Path)> {
     Ok((scheme, bucket, prefix))
 }
 
-fn amazon(bucket: &str, options: &ObjectOptions, client: ClientOptions, environment: &Environment) -> Result<S3> {
+/// The client, and the one that signs what it sends where that one does not.
+fn amazon(
+    bucket: &str,
+    options: &ObjectOptions,
+    client: ClientOptions,
+    connector: Connector,
+    environment: &Environment,
+) -> Result<(S3, Option<Later>)> {
     let settings = environment.settings("AWS_").filter_map(|(key, value)| Some((key.parse().ok()?, value)));
-    let builder = settings.fold(AmazonS3Builder::new(), |b, (key, value)| b.with_config(key, value));
+    let builder = AmazonS3Builder::new().with_checksum_algorithm(Checksum::CRC64NVME);
+    let builder = settings.fold(builder, |b, (key, value)| b.with_config(key, value));
     let builder = builder
         .with_bucket_name(bucket)
         .with_client_options(client.clone())
+        .with_http_connector(connector)
         .with_retry(retries(options))
         .with_disable_bulk_delete(true);
     let setting = |key| builder.get_config_value(&key);
@@ -95,9 +109,29 @@ fn amazon(bucket: &str, options: &ObjectOptions, client: ClientOptions, environm
     let endpoint = setting(AmazonS3ConfigKey::S3Endpoint).or(setting(AmazonS3ConfigKey::Endpoint));
     let endpoint = endpoint.unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
     check_credentials(environment, bucket)?;
-    let store = builder.with_region(&region).build().map_err(|e| reason::of_settings(&format!("s3://{bucket}"), &e))?;
+    // A checksum shows accidents. Against malice the bytes are signed, unless TLS or this machine's loopback carries them.
+    let unsigned = match environment.get("AWS_UNSIGNED_PAYLOAD") {
+        Some(_) => false, // as it says
+        None => is_protected(&endpoint) && !is_anonymous(environment),
+    };
+    let signing = builder.with_region(&region);
+    let builder = if unsigned { signing.clone().with_unsigned_payload(true) } else { signing.clone() };
+    let store = builder.build().map_err(|e| reason::of_settings(&format!("s3://{bucket}"), &e))?;
+    let signed = unsigned.then(|| Later::new(Box::new(|| Arc::new(signing.build().expect("its twin was built")))));
     let bucket_url = format!("{}/{bucket}", endpoint.trim_end_matches('/'));
-    Ok(S3 { store: Arc::new(store), bucket_url, region, client })
+    Ok((S3 { store: Arc::new(store), bucket_url, region, client }, signed))
+}
+
+/// Whether nobody can change bytes on their way to `endpoint`.
+fn is_protected(endpoint: &str) -> bool {
+    let host = host_of(endpoint);
+    let host = host.rsplit_once(':').map_or(host.as_str(), |(host, _)| host);
+    let is_here = matches!(host, "localhost" | "[::1]") || host.starts_with("127.");
+    is_here || endpoint.starts_with("https://")
+}
+
+fn is_anonymous(environment: &Environment) -> bool {
+    environment.get("AWS_SKIP_SIGNATURE").is_some_and(|value| value != "false")
 }
 
 /// Says at once that there are no credentials: the machine's own are asked for only where such a service answers.
@@ -109,8 +143,7 @@ fn check_credentials(environment: &Environment, bucket: &str) -> Result<()> {
         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
         "AWS_METADATA_ENDPOINT",
     ];
-    let anonymous = environment.get("AWS_SKIP_SIGNATURE").is_some_and(|value| value != "false");
-    if anonymous || SOURCES.iter().any(|name| environment.get(name).is_some()) {
+    if is_anonymous(environment) || SOURCES.iter().any(|name| environment.get(name).is_some()) {
         return Ok(());
     }
     let metadata = ("169.254.169.254", 80).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());

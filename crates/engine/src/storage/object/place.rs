@@ -1,15 +1,16 @@
 //! A prefix of a bucket, and the requests that everything else is made of.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
-use object_store::{GetOptions, ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
 use tokio::runtime::{Builder, Runtime};
 
+use super::confirm::Writer;
 use super::connect::S3;
 use super::{ObjectOptions, reason};
 use crate::error::{Error, Result};
@@ -21,7 +22,9 @@ impl<T: ObjectStore + MultipartStore> Store for T {}
 
 /// The objects below a URL.
 pub struct Place {
-    pub store: std::sync::Arc<dyn Store>,
+    pub store: Arc<dyn Store>,
+    /// What puts bytes there.
+    pub writer: Writer,
     pub s3: Option<S3>,
     /// As it was given; without credentials, by [`super::connect`].
     pub url: String,
@@ -30,6 +33,17 @@ pub struct Place {
     /// Host and port.
     pub endpoint: String,
     pub options: ObjectOptions,
+}
+
+/// An object as a listing tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its name below the URL.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// When it was written, as the server says; of an upload in parts, perhaps when that was started.
+    pub modified_unix_ns: u64,
 }
 
 /// Two threads for all buckets: they move bytes between sockets and buffers, and sign; codecs have their own threads.
@@ -53,6 +67,25 @@ impl Place {
         name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
     }
 
+    /// The name of a key of the bucket, if it is directly below this prefix.
+    pub fn name_of(&self, key: &str) -> Option<String> {
+        let (first, rest) = self.split(key)?;
+        rest.is_none().then_some(first)
+    }
+
+    /// The folder directly below this prefix that a key of the bucket is in.
+    pub fn folder_of(&self, key: &str) -> Option<String> {
+        let (first, rest) = self.split(key)?;
+        rest.map(|_| first)
+    }
+
+    /// The first two parts of a key below this prefix.
+    fn split(&self, key: &str) -> Option<(String, Option<String>)> {
+        let key = Path::parse(key).ok()?;
+        let mut rest = key.prefix_match(&self.prefix)?.map(|part| part.as_ref().to_string());
+        Some((rest.next()?, rest.next()))
+    }
+
     /// Its URL, for messages.
     pub fn url_of(&self, name: &str) -> String {
         format!("{}/{name}", self.url)
@@ -64,6 +97,17 @@ impl Place {
         F: Future<Output = object_store::Result<T>>,
     {
         block_on(again(self.options.retries, request)).map_err(|e| self.explain(what, name, &e))
+    }
+
+    /// Replaces the object `name`, in one request.
+    pub fn put(&self, what: &str, name: &str, payload: &PutPayload) -> Result<()> {
+        let key = self.key(name);
+        let put = |store: Arc<dyn Store>| {
+            let (key, payload) = (key.clone(), payload.clone());
+            async move { store.put(&key, payload).await }
+        };
+        let done = block_on(self.writer.send(self.options.retries, put));
+        done.map(drop).map_err(|e| self.explain(what, name, &e))
     }
 
     /// The error as a sentence with a hint.
@@ -97,14 +141,22 @@ impl Place {
     }
 
     /// Prefixes and objects directly below this one, sorted.
-    pub fn listed(&self) -> Result<(Vec<String>, Vec<String>)> {
+    pub fn listed(&self) -> Result<(Vec<String>, Vec<Stored>)> {
         let found = self.call("list", "", || self.store.list_with_delimiter(Some(&self.prefix)))?;
         let last = |path: &Path| path.filename().map(str::to_string);
+        let stored = |object: &ObjectMeta| {
+            let modified = object.last_modified.timestamp_nanos_opt().unwrap_or(0);
+            Some(Stored {
+                name: last(&object.location)?,
+                bytes: object.size,
+                modified_unix_ns: u64::try_from(modified).unwrap_or(0),
+            })
+        };
         let mut folders: Vec<_> = found.common_prefixes.iter().filter_map(last).collect();
-        let mut names: Vec<_> = found.objects.iter().filter_map(|object| last(&object.location)).collect();
+        let mut objects: Vec<_> = found.objects.iter().filter_map(stored).collect();
         folders.sort();
-        names.sort();
-        Ok((folders, names))
+        objects.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok((folders, objects))
     }
 
     /// Removes every object below the prefix, `last` at the end.

@@ -6,6 +6,7 @@ use std::path::Path;
 use object_store::Error as StoreError;
 use object_store::client::{HttpError, HttpErrorKind};
 
+use super::confirm::DIFFERENT;
 use super::place::Place;
 use crate::error::{Error, Result};
 
@@ -14,7 +15,7 @@ pub fn is_missing(error: &StoreError) -> bool {
     matches!(error, StoreError::NotFound { .. }) && code_of(&text_of(error)).is_none_or(|code| code != "NoSuchBucket")
 }
 
-/// Whether the same request may succeed: the answer was cut. What object_store repeats itself is not repeated again.
+/// Whether the same request may succeed: the answer was cut, or the bytes changed on the way. What object_store repeats itself is not repeated again.
 pub fn is_passing(error: &StoreError) -> bool {
     let cut = chain(error).any(|e| {
         let io = e.downcast_ref::<std::io::Error>();
@@ -24,7 +25,14 @@ pub fn is_passing(error: &StoreError) -> bool {
         kind_of(error),
         Some(HttpErrorKind::Interrupted | HttpErrorKind::Decode | HttpErrorKind::Unknown | HttpErrorKind::Timeout)
     );
-    (cut || broken) && !text_of(error).contains(" retries, max_retries")
+    let text = text_of(error);
+    is_altered(&text) || (cut || broken) && !text.contains(" retries, max_retries")
+}
+
+/// Whether the bytes that arrived are not those that were sent.
+fn is_altered(text: &str) -> bool {
+    const CODES: [&str; 3] = ["BadDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch"];
+    text.contains(DIFFERENT) || code_of(text).is_some_and(|code| CODES.contains(&code.as_str()))
 }
 
 /// The error as a sentence.
@@ -42,6 +50,11 @@ pub fn explain(what: &str, url: &str, place: &Place, error: &StoreError) -> Erro
     }
     if let Some((why, hint)) = by_code(&code, place).or_else(|| by_text(&text, place)) {
         return failed(why).hint(hint);
+    }
+    if is_altered(&text) {
+        return failed(format!("the bytes that reach {server} are not those that were sent")).hint(
+            "nothing wrong was accepted: look for a broken network card, cable or proxy on the way, and at memory with memtest",
+        );
     }
     let Some(status) = status_of(&text) else {
         return failed(chain(error).last().map_or_else(String::new, ToString::to_string));
@@ -162,11 +175,12 @@ pub fn of_settings(url: &str, error: &StoreError) -> Error {
 
 /// The answer to a request of our own.
 pub fn check_status(status: u16, body: &str) -> std::result::Result<(), StoreError> {
-    if status < 300 {
-        return Ok(());
-    }
     let text = format!("Server returned non-2xx status code: {status} : {body}");
-    Err(StoreError::Generic { store: "object", source: text.into() })
+    match status {
+        ..300 => Ok(()),
+        404 => Err(StoreError::NotFound { path: String::new(), source: text.into() }),
+        _ => Err(StoreError::Generic { store: "object", source: text.into() }),
+    }
 }
 
 /// As an error of the engine's result.

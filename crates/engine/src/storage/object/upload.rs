@@ -7,11 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use object_store::multipart::PartId;
 use object_store::path::Path;
-use object_store::{MultipartId, ObjectStoreExt, PutPayload};
+use object_store::{MultipartId, PutPayload};
 use tokio::task::JoinHandle;
 
 use super::parts::{Gather, Pool};
-use super::place::{Place, again, block_on, runtime};
+use super::place::{Place, Store, block_on, runtime};
 use super::reason;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -100,7 +100,11 @@ impl Upload {
         let id = self.id()?;
         let (place, key, payload) = (Arc::clone(&self.place), self.key.clone(), payload(self.gather.finish()));
         self.in_flight.push_back(runtime().spawn(async move {
-            again(place.options.retries, || place.store.put_part(&key, &id, index, payload.clone())).await
+            let put = |store: Arc<dyn Store>| {
+                let (key, id, payload) = (key.clone(), id.clone(), payload.clone());
+                async move { store.put_part(&key, &id, index, payload).await }
+            };
+            place.writer.send(place.options.retries, put).await
         }));
         Ok(())
     }
@@ -125,8 +129,7 @@ impl Upload {
     pub fn finish(&mut self) -> Result<()> {
         if self.id.is_none() {
             let payload = payload(self.gather.finish());
-            let put = || self.place.store.put(&self.key, payload.clone());
-            return self.place.call("upload", self.name(), put).map(drop);
+            return self.place.put("upload", self.name(), &payload);
         }
         if self.gather.bytes() > 0 {
             self.start_part()?;

@@ -1,5 +1,6 @@
 //! Multipart uploads that were neither completed nor aborted. object_store cannot list them, so this asks S3 itself.
 
+use chrono::DateTime;
 use http::Method;
 use object_store::aws::AwsAuthorizer;
 use object_store::client::{HttpConnector, HttpRequest, HttpRequestBody, ReqwestConnector};
@@ -21,6 +22,15 @@ pub struct Unfinished {
     pub started: String,
 }
 
+/// What a server has received of an unfinished upload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Bytes of all of its parts.
+    pub bytes: u64,
+    /// When the last part arrived, or the upload was started, as the server says.
+    pub touched_unix_ns: u64,
+}
+
 /// The unfinished uploads below `place`.
 pub async fn list(place: &Place) -> Result<Vec<Unfinished>> {
     let Some(s3) = &place.s3 else {
@@ -35,9 +45,10 @@ pub async fn list(place: &Place) -> Result<Vec<Unfinished>> {
 
 /// Asks for the uploads below `asked`; returns those below `prefix`.
 async fn below(place: &Place, s3: &S3, asked: &str, prefix: &str) -> Result<Vec<Unfinished>> {
-    let (mut found, mut markers) = (Vec::new(), (String::new(), String::new()));
+    let (mut found, mut markers) = (Vec::new(), String::new());
     loop {
-        let page = again(place.options.retries, || page(s3, asked, &markers)).await;
+        let query = format!("uploads=&prefix={}{markers}", encoded(asked));
+        let page = again(place.options.retries, || page(s3, "", &query)).await;
         let page = reason::result(page, "list the uploads of", place, "")?;
         let uploads = page.split("<Upload>").skip(1).map(|text| Unfinished {
             key: element(text, "Key"),
@@ -45,10 +56,36 @@ async fn below(place: &Place, s3: &S3, asked: &str, prefix: &str) -> Result<Vec<
             started: element(text, "Initiated"),
         });
         found.extend(uploads.filter(|upload| upload.key.starts_with(prefix)));
-        markers = (element(&page, "NextKeyMarker"), element(&page, "NextUploadIdMarker"));
-        if element(&page, "IsTruncated") != "true" || markers.0.is_empty() {
+        let next = element(&page, "NextKeyMarker");
+        if element(&page, "IsTruncated") != "true" || next.is_empty() {
             return Ok(found);
         }
+        let id = encoded(&element(&page, "NextUploadIdMarker"));
+        markers = format!("&key-marker={}&upload-id-marker={id}", encoded(&next));
+    }
+}
+
+/// What has arrived of `upload`; nothing if it is gone.
+pub async fn parts(place: &Place, upload: &Unfinished) -> Result<Parts> {
+    let Some(s3) = &place.s3 else { return Ok(Parts::default()) };
+    let mut found = Parts { bytes: 0, touched_unix_ns: unix_ns(&upload.started) };
+    let (key, mut marker) = (upload.key.split('/').map(encoded).collect::<Vec<_>>().join("/"), String::new());
+    loop {
+        let query = format!("uploadId={}{marker}", encoded(&upload.id));
+        let page = again(place.options.retries, || page(s3, &key, &query)).await;
+        let page = match page {
+            Err(e) if reason::is_missing(&e) => return Ok(found),
+            page => reason::result(page, "look at the upload of", place, "")?,
+        };
+        for part in page.split("<Part>").skip(1) {
+            found.bytes += element(part, "Size").parse().unwrap_or(0);
+            found.touched_unix_ns = found.touched_unix_ns.max(unix_ns(&element(part, "LastModified")));
+        }
+        let next = element(&page, "NextPartNumberMarker");
+        if element(&page, "IsTruncated") != "true" || next.is_empty() {
+            return Ok(found);
+        }
+        marker = format!("&part-number-marker={}", encoded(&next));
     }
 }
 
@@ -63,17 +100,14 @@ pub async fn abort(place: &Place, upload: &Unfinished) -> Result<()> {
     }
 }
 
-/// `ListMultipartUploads`, signed as object_store signs.
-async fn page(s3: &S3, prefix: &str, markers: &(String, String)) -> object_store::Result<String> {
-    let mut query = format!("uploads=&prefix={}", encoded(prefix));
-    if !markers.0.is_empty() {
-        query += &format!("&key-marker={}&upload-id-marker={}", encoded(&markers.0), encoded(&markers.1));
-    }
+/// The answer to a GET of `key` (already encoded) with `query`, signed as object_store signs.
+async fn page(s3: &S3, key: &str, query: &str) -> object_store::Result<String> {
     let generic =
         |source: Box<dyn std::error::Error + Send + Sync>| object_store::Error::Generic { store: "object", source };
+    let slash = if key.is_empty() { "" } else { "/" };
     let mut request: HttpRequest = http::Request::builder()
         .method(Method::GET)
-        .uri(format!("{}?{query}", s3.bucket_url))
+        .uri(format!("{}{slash}{key}?{query}", s3.bucket_url))
         .body(HttpRequestBody::empty())
         .map_err(|e| generic(e.into()))?;
     let credential = s3.store.credentials().get_credential().await?;
@@ -85,6 +119,12 @@ async fn page(s3: &S3, prefix: &str, markers: &(String, String)) -> object_store
     let body = String::from_utf8_lossy(&body).into_owned();
     reason::check_status(status, &body)?;
     Ok(body)
+}
+
+/// A time as S3 writes it, in nanoseconds since 1970; 0 for one that cannot be read.
+fn unix_ns(text: &str) -> u64 {
+    let time = DateTime::parse_from_rfc3339(text).ok().and_then(|time| time.timestamp_nanos_opt());
+    time.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0)
 }
 
 /// The text of the first element `name`.

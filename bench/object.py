@@ -1,0 +1,269 @@
+"""Side by side with s5cmd, aws-cli, rclone and warp on MinIO at loopback: interleaved, ratios.
+
+    python bench/object.py SCRATCH [--rounds 5]
+
+Needs `minio` on PATH; a peer that is not there is left out. Every side is a process of its own,
+measured from its start to its end, with the CPU time of all its threads; the server's is told
+beside it, for on a small machine the two share the processors.
+
+* One object of 1 GiB: from a file (in the page cache) into the bucket, and from there to nowhere.
+  Ours is `savemark save` on one stream and `savemark verify`, which also checks every byte.
+* Many objects of 8 MiB, four at a time: warp, against saves of four shards of 8 MiB, and against
+  reads of 8 MiB, four at a time.
+
+Expected before the first run (and why), to be held against what comes out:
+* CPU: a third of s5cmd's to put (it hashes everything with SHA-256, we send a CRC-64), half to get.
+* Rates: what the CPU time of client and server together allows, for both cores are busy: 1.2 to
+  1.5 times s5cmd's.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from run import Sample, Side, goal, interleave, rate, ratio, say
+
+SIZE = 1 << 30
+PART = 8 << 20
+AT_ONCE = 4
+KEY, SECRET = "key-of-bench", "secret-of-bench"
+
+# Ours: a process that does one thing through the engine, without the rest of the program.
+OURS = """
+import json, sys
+import savemark._engine as engine
+act, options, times, *source = sys.argv[1:]
+for turn in range(int(times)):
+    trial = json.loads(options)
+    trial["target"] += f"/{turn}"
+    if act == "save":
+        engine.save_tree(json.dumps(trial), *source)
+    elif act == "verify":
+        engine.verify(json.dumps(trial))
+    else:
+        engine.Engine().run(json.dumps(trial))
+"""
+
+
+class Server:
+    """MinIO with an empty bucket called `bench`."""
+
+    def __init__(self, process: subprocess.Popen, port: int) -> None:
+        self.process = process
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self.host = f"127.0.0.1:{port}"
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of the server so far."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+    def environment(self) -> dict[str, str]:
+        """What leads a client there; s5cmd has a name of its own for it."""
+        return {
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "S3_ENDPOINT_URL": self.endpoint,
+        }
+
+
+@contextmanager
+def minio(folder: Path) -> Iterator[Server]:
+    """Runs MinIO with its data in `folder`."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (folder / "data" / "bench").mkdir(parents=True)
+    keys = {"MINIO_ROOT_USER": KEY, "MINIO_ROOT_PASSWORD": SECRET, "MINIO_BROWSER": "off"}
+    process = subprocess.Popen(
+        ["minio", "server", "--quiet", "--address", f"127.0.0.1:{port}", folder / "data"],
+        env={**os.environ, **keys, "HOME": str(folder)},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            time.sleep(0.1)
+        time.sleep(2)
+        yield Server(process, port)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def run(server: Server, *words: object, size: int = SIZE) -> Sample:
+    """One process from start to end: its wall time, and the CPU time of it and its children."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    busy, start = server.cpu_s, time.perf_counter()
+    process = subprocess.Popen(
+        [*map(str, words)],
+        env={**mine, **server.environment()},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    error = process.stderr.read().decode()
+    _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{words[0]} failed: {error[-500:]}")
+    cpu_s = used.ru_utime + used.ru_stime
+    # `operations` carries the server's CPU time in milliseconds.
+    return Sample(seconds, size, int((server.cpu_s - busy) * 1e3), cpu_s)
+
+
+def ours(
+    server: Server, act: str, times: int = 1, source: Path | None = None, **more: object
+) -> Sample:
+    """Our engine, in a process of its own."""
+    trial = {"workload": "checkpoint", "storage": "object", **more}
+    words = [act, json.dumps(trial), times, *([source] if source else [])]
+    return run(server, sys.executable, "-c", OURS, *words)
+
+
+def one_object(server: Server, file: Path) -> tuple[list[Side], list[Side]]:
+    """Who puts, and who gets, one object of 1 GiB. The getters find what the putters put."""
+    mine = {"target": "s3://bench/ours", "streams": 1, "chunk_size": 16 << 20, "queue_depth": 4}
+    rclone = f":s3,provider=Minio,env_auth,endpoint='{server.endpoint}':bench/rclone"
+    aws = ["aws", "--endpoint-url", server.endpoint, "s3", "cp", "--quiet"]
+    put: dict[str, Callable[[], Sample]] = {
+        "savemark": lambda: ours(server, "save", source=file, **mine),
+        "s5cmd": lambda: run(server, "s5cmd", "cp", file, "s3://bench/s5cmd"),
+        "aws": lambda: run(server, *aws, file, "s3://bench/aws"),
+        "rclone": lambda: run(server, "rclone", "copyto", file, rclone),
+    }
+    get: dict[str, Callable[[], Sample]] = {
+        "savemark": lambda: ours(server, "verify", **mine),
+        "s5cmd": lambda: run(server, "s5cmd", "cat", "s3://bench/s5cmd"),
+        "aws": lambda: run(server, *aws, "s3://bench/aws", "-"),
+        "rclone": lambda: run(server, "rclone", "cat", rclone),
+    }
+    here = [name for name in put if name == "savemark" or shutil.which(name)]
+    return [Side(name, put[name]) for name in here], [Side(name, get[name]) for name in here]
+
+
+def many_objects(server: Server, file: Path) -> tuple[list[Side], list[Side]]:
+    """Who puts, and who gets, objects of 8 MiB, four at a time."""
+    mine = {"streams": AT_ONCE, "chunk_size": PART, "queue_depth": 1}
+    times = SIZE // (AT_ONCE * PART)
+    small = file.with_name("small.bin")
+    with small.open("wb") as out:
+        out.write(os.urandom(AT_ONCE * PART))
+    reading = {
+        "workload": "sequential",
+        "operation": "read",
+        "size": SIZE,
+        "transfer_size": PART,
+        "queue_depth": 1,
+        "workers": AT_ONCE,
+        "payload": "random",
+    }
+
+    def read() -> Sample:
+        """The engine's own time, without laying the data out."""
+        from savemark import _engine
+
+        os.environ.update(server.environment())
+        trial = {**reading, "storage": "object", "target": "s3://bench/many-read"}
+        record = json.loads(_engine.Engine().run(json.dumps(trial)))
+        phase = record["phases"][-1]
+        cpu_s = (phase["cpu_user_ns"] + phase["cpu_system_ns"]) / 1e9
+        return Sample(phase["elapsed_ns"] / 1e9, phase["user_bytes"], 0, cpu_s)
+
+    def save() -> Sample:
+        more = {**mine, "target": "s3://bench/many"}
+        return ours(server, "save", times=times, source=small, **more)
+
+    puts, gets = [Side("savemark", save)], [Side("savemark", read)]
+    if shutil.which("warp"):
+        puts.append(Side("warp", lambda: warp(server, "put")))
+        gets.append(Side("warp", lambda: warp(server, "get")))
+    return puts, gets
+
+
+def warp(server: Server, operation: str) -> Sample:
+    """What warp says of 8 s; its CPU time has that of laying out in it, and is not used."""
+    words = ["warp", operation, f"--host={server.host}", f"--access-key={KEY}", "--no-color"]
+    words += [f"--secret-key={SECRET}", "--bucket=warp", "--obj.size=8MiB", "--duration=8s"]
+    words += [f"--concurrent={AT_ONCE}", *(["--objects=128"] if operation == "get" else [])]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    found = re.findall(r"Average: ([\d.]+) ([KMG]iB)/s", done.stdout)
+    if not found:
+        raise SystemExit(f"warp {operation} failed: {(done.stdout + done.stderr)[-500:]}")
+    amount = float(found[0][0]) * {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[found[0][1]]
+    return Sample(8.0, int(amount * 8), 0, 0.0)
+
+
+def table(title: str, sides: list[Side]) -> None:
+    """Medians of all sides."""
+    say(f"\n{title}")
+    for side in sides:
+        cpu, server = (side.median(figure) for figure in (cpu_per_gib, server_cpu_per_gib))
+        spent = f"   client {cpu:5.2f}" if cpu else ""
+        spent += f"   server {server:5.2f} CPU-s/GiB" if server else ""
+        say(f"  {side.name:<10} {side.median(rate):6.3f} GB/s{spent}")
+
+
+def cpu_per_gib(sample: Sample) -> float:
+    """The client's CPU seconds per GiB."""
+    return sample.cpu_s / sample.bytes * (1 << 30)
+
+
+def server_cpu_per_gib(sample: Sample) -> float:
+    """The server's."""
+    return sample.operations / 1e3 / sample.bytes * (1 << 30)
+
+
+def compare(title: str, sides: list[Side], peer: str, least: float, rounds: int) -> None:
+    """Runs the sides in turns, and holds us against `peer`."""
+    interleave(sides, rounds)
+    table(title, sides)
+    by_name = {side.name: side for side in sides}
+    if peer not in by_name:
+        say(f"  {peer} is not on PATH: no goal to hold this against")
+        return
+    mine, theirs = by_name["savemark"], by_name[peer]
+    goal(f"rate against {peer}", ratio(mine, theirs, rate), least)
+    if all(sample.cpu_s for sample in theirs.samples):
+        goal(f"client CPU against {peer}", ratio(mine, theirs, cpu_per_gib), 0.6, most=True)
+
+
+def main() -> int:
+    """Runs all comparisons."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("scratch", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    words = parser.parse_args()
+    if shutil.which("minio") is None:
+        say("object storage: skipped, for minio is not on PATH")
+        return 0
+    with tempfile.TemporaryDirectory(dir=words.scratch) as folder, minio(Path(folder)) as server:
+        file = Path(folder) / "one.bin"
+        with file.open("wb") as out:
+            for _ in range(SIZE >> 24):
+                out.write(os.urandom(1 << 24))
+        put, get = one_object(server, file)
+        compare("put one object of 1 GiB", put, "s5cmd", 1.2, words.rounds)
+        compare("get one object of 1 GiB", get, "s5cmd", 1.2, words.rounds)
+        puts, gets = many_objects(server, file)
+        compare("put objects of 8 MiB, 4 at a time", puts, "warp", 1.0, words.rounds)
+        compare("get objects of 8 MiB, 4 at a time", gets, "warp", 1.0, words.rounds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
