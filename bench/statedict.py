@@ -24,8 +24,8 @@ Expected before measuring (and why), to be held against what comes out:
 * CPU, load, fresh: 0.3 s/GB more, the kernel's zeroing of pages; huge pages would be dearer, not
   cheaper, where the host has taken them back: 2 to 3 s/GB.
 Came out on a machine six times overloaded, where CPU-seconds mean something and rates do not: save
-0.14 to 0.15, load 0.12 (in place 0.15), fresh 0.40 (in place 0.38); a tenth of the CPU of the others
-when saving, an eighth of fastsafetensors' when loading, a third of safetensors', which maps the file.
+0.14 to 0.15, load 0.12 (in place 0.15), fresh 0.40 (in place 0.38); a tenth of the others' CPU
+when saving, an eighth of that of fastsafetensors when loading, a third of that of safetensors.
 """
 
 import argparse
