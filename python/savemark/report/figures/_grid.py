@@ -180,7 +180,7 @@ def _chart(values: Rows, found: Roles) -> Any:
         alt.layer(*layers, data=inline(values))
         .properties(width=width, height=height)
         .facet(
-            row=alt.Row("row:N", sort=rows, header=alt.Header(**both, labelOrient="right"))
+            row=alt.Row("row:N", sort=rows, header=alt.Header(**both, labelOrient="left"))
             if found.row
             else alt.Undefined,
             column=alt.Column("column:N", sort=columns, header=alt.Header(**both)),
