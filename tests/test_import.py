@@ -228,6 +228,6 @@ def test_the_checks_fire_on_the_right_files(name, tmp_path):
     fired = {key for key, finding in findings.items() if finding.verdict.fired}
     assert fired & OF_THE_STUDY == FIRES[name]
     if "HC-20" in fired:
-        assert "24 of 60 trials of the design are not in the files" in findings["HC-20"].evidence
+        assert "24 trials of 60 did not run or are not in the files" in findings["HC-20"].evidence
         assert "none × 0" in findings["HC-20"].evidence
         assert "--resume" not in findings["HC-20"].fix

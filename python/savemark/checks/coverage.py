@@ -44,7 +44,8 @@ def complete(evidence: Evidence) -> Finding:
     if missing and run.origin == "imported":
         # What timed out is often what was slow: averages over the rest look better than they are.
         names = (setting(e.factors) for e in missing)
-        parts[-1] = f"{len(missing)} of {planned} trials of the design are not in the files "
+        many = count(len(missing), "trial")
+        parts[-1] = f"{many} of {planned} did not run or are not in the files "
         parts[-1] += f"({listing(names)})"
         fixes[-1] = "Compare only settings that both sides have, and say which were left out."
     if holes:
