@@ -199,7 +199,11 @@ def _phase(rng: random.Random, name: str, s: float, user: int, stored: int) -> d
     flush = ns // 40
     stages = {
         "save": [("transfer", ns - flush - 2_000_000), ("flush", flush), ("commit", 2_000_000)],
-        "restore": [("open", 3_000_000), ("transfer", ns - 3_000_000)],
+        "restore": [
+            ("open", 3_000_000),
+            ("transfer", ns - 4_000_000),
+            ("verify", 1_000_000),
+        ],
     }.get(name, [("transfer", ns)])
     return {
         "name": name,

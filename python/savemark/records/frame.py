@@ -42,7 +42,7 @@ TAIL = {
     "iterations": pl.Int64,
     **dict.fromkeys(PHASE, pl.Int64),
     # Of what writes: until the application goes on, until the bytes are safe, until all is done.
-    **dict.fromkeys(("frozen_ns", "durable_ns", "drained_ns"), pl.Int64),
+    **dict.fromkeys(("frozen_ns", "durable_ns", "drained_ns", "fetched_ns"), pl.Int64),
     "device_name": pl.String,
     "device_read_bytes": pl.Int64,
     "device_written_bytes": pl.Int64,
@@ -176,14 +176,18 @@ def _phase(phase: Json) -> Json:
 
 
 def _promises(phase: Json) -> Json:
-    """What a phase that writes has promised by when; a record may state it, else it follows.
+    """What a phase has reached by when; a record may state it, else it follows.
 
     The engine's save is synchronous: the application waits until the end, and nothing is left to
-    do in the background. Whether the bytes are safe at the end is what `durable` says.
+    do in the background. Whether the bytes are safe at the end is what `durable` says. A restore
+    has fetched everything when what remains is checking and decoding, its stage `verify`.
     """
     elapsed = (
         phase.get("elapsed_ns") if phase.get("name") == "save" and "durable" in phase else None
     )
     implied = {"frozen_ns": elapsed, "drained_ns": elapsed}
     implied["durable_ns"] = elapsed if phase.get("durable") else None
+    stages = {stage["name"]: stage["elapsed_ns"] for stage in phase.get("stages") or []}
+    if phase.get("name") == "restore" and "verify" in stages:
+        implied["fetched_ns"] = phase["elapsed_ns"] - stages["verify"]
     return {name: phase.get(name, value) for name, value in implied.items()}

@@ -178,18 +178,18 @@ def moments_table(analysis: Analysis, part: Part) -> Table | None:
         reads = group.filter(pl.col("phase") == "restore")
         checked = reads.filter(pl.col("verified").is_not_null())
         data = [Datum(str(setting))] + [_median(saves, column) for column in MOMENTS]
-        data.append(_median(checked, "elapsed_ns"))
+        data += [_median(reads, "fetched_ns"), _median(checked, "elapsed_ns")]
         data += [_median(reads, column) for column in THREADS]
         lines.append(Line(data))
     lines.sort(key=lambda line: float(line.data[1].sort or 0))
-    heads = ["setting", "frozen", "durable", "drained", "verified"]
+    heads = ["setting", "frozen", "durable", "drained", "fetched", "verified"]
     heads += ["fetch", "decode", "checksum"]
-    groups = [("", 1), ("save, seconds until", 3), ("restore, s until", 1)]
+    groups = [("", 1), ("save, seconds until", 3), ("restore, seconds until", 2)]
     note = (
         "Medians. Frozen: the application may go on; durable: the bytes are on stable storage (as "
         "far as the storage says); drained: nothing is left to do. A synchronous save promises all "
-        "three at the same moment. Fetching, decoding and checking overlap, so they are given in "
-        "thread-seconds, which do not add up to wall time."
+        "three at the same moment. Fetched: the last byte has arrived; checking and decoding overlap "
+        "with that, so they are given in thread-seconds, which do not add up to wall time."
     )
     title = f"Moments on {part.title}"
     name = f"moments_{part.title}"

@@ -1,6 +1,7 @@
 //! Restore: manifest → shards → codec → sink. Every chunk is verified before the sink is told that it is whole.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::digest;
@@ -69,7 +70,8 @@ pub fn restore(
     if let Some((_, error)) = bad {
         return Err(error);
     }
-    watch.stage("transfer");
+    watch.stage_until("transfer", job.fetched_ns.load(Ordering::Relaxed));
+    watch.stage("verify");
     let mut phase = watch.finish("restore");
     team.add_to(&mut phase);
     phase.user_bytes = manifest.user_bytes();
@@ -88,6 +90,8 @@ struct Job<'a> {
     files: Vec<Arc<dyn File>>,
     /// Per shard the chunks that nobody has taken, from front to back.
     waiting: Vec<Mutex<VecDeque<&'a Chunk>>>,
+    /// When the last extent had arrived; what follows is checking and decoding it.
+    fetched_ns: AtomicU64,
     /// The first bad chunk found so far, by shard and offset.
     bad: Mutex<Option<((u32, u64), Error)>>,
 }
@@ -102,7 +106,8 @@ impl<'a> Job<'a> {
     ) -> Result<Self> {
         let files = manifest.shards.iter().map(|shard| open_shard(storage, shard)).collect::<Result<_>>()?;
         let waiting = (0..manifest.shards.len()).map(|i| Mutex::new(manifest.chunks_of(i).into())).collect();
-        Ok(Self { manifest, storage, sink, options, files, waiting, bad: Mutex::new(None) })
+        let fetched_ns = AtomicU64::new(0);
+        Ok(Self { manifest, storage, sink, options, files, waiting, fetched_ns, bad: Mutex::new(None) })
     }
 
     /// The next chunk of the worker's own shard; when that is done, it helps with the next one.
@@ -200,7 +205,9 @@ impl<'a> Stream<'a> {
                 return Ok(());
             }
             timed(&mut meter.thread_time.wait_ns, || self.queue.wait(1, &mut self.done))?;
-            meter.count(&self.done, clock::now());
+            let now_ns = clock::now();
+            meter.count(&self.done, now_ns);
+            self.job.fetched_ns.fetch_max(now_ns, Ordering::Relaxed);
             for completion in std::mem::take(&mut self.done) {
                 self.take(completion, meter)?;
             }
