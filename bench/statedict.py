@@ -1,25 +1,37 @@
 """A state dict of torch tensors, saved durably and loaded cold: savemark against what people use.
 
-    python bench/statedict.py SCRATCH [--gib 2] [--rounds 5]
+    python bench/statedict.py SCRATCH [--gib 4] [--rounds 3]
 
 Needs torch (a CPU build is enough) and safetensors, which are no dependencies of savemark: install
-them into an environment of its own, and put python/ of this checkout on PYTHONPATH. fio, if it is
-there, gives the ceiling. All sides run in turn in every round; figures are medians.
+them into an environment of its own, with fastsafetensors and runai-model-streamer if they are to be
+compared, and put python/ of this checkout on PYTHONPATH. fio, if it is there, gives the ceiling.
+All sides run in turn in every round; figures are medians. Loads are verified, and fill tensors that
+exist. Needs three times the state in memory, for a side that loads into tensors of its own first.
 
-"fresh" tensors are touched by the load for the first time, "recycled" ones have been written
-before: on virtual machines the difference may be larger than that between the programs.
+Two columns, because on virtual machines the difference may be larger than that between programs:
+"recycled": memory that was freed a moment ago, so that the host still backs it, and tensors that
+have been written before; "fresh": the host has had seconds to take free memory back, and the
+tensors are touched by the load for the first time.
 
-Expected before the first run (and why), to be held against what comes out:
-* save: 3 to 4 times torch.save, 2 times DCP and safetensors. They write through the page cache.
-  (Came out 6 times torch.save, 2.6 times DCP, 2.3 times safetensors: at the rate of fio.)
-* load, recycled: 2 times torch.load and DCP. One copy out of a buffer in the processor's cache.
-  (Came out 1.8 times; 1.5 times safetensors.)
-* CPU: a tenth. What is left is the checksum (15 GB/s) and, when loading, that copy. (Came out
-  a sixth to a fifteenth of theirs when saving, two thirds of safetensors' when loading.)
+Expected before measuring (and why), to be held against what comes out:
+* save: twice the best of the others; they write through the page cache, we at the rate of fio.
+* load: 1.05 to 1.5 times the best; the best ones read directly too, or in parallel.
+* CPU, save: 0.10 s/GB. The checksum reads every byte from memory, at 10 to 14 GB/s (0.08); the
+  rest is the kernel's, which pins 4 KiB pages. Nothing else touches the bytes.
+* CPU, load, recycled: 0.11 s/GB. The checksum from the shared cache (0.04), stores around the
+  cache (0.06), the kernel (0.01). The same when reading in place: no stores, but the checksum
+  reads from memory (0.08) and pages are pinned (0.02).
+* CPU, load, fresh: 0.3 s/GB more, the kernel's zeroing of pages; huge pages would be dearer, not
+  cheaper, where the host has taken them back: 2 to 3 s/GB.
+Came out on a machine six times overloaded, where CPU-seconds mean something and rates do not: save
+0.14 to 0.15, load 0.12 (in place 0.15), fresh 0.40 (in place 0.38); a tenth of the CPU of the others
+when saving, an eighth of fastsafetensors' when loading, a third of safetensors', which maps the file.
 """
 
 import argparse
+import importlib
 import json
+import mmap
 import os
 import resource
 import shutil
@@ -30,7 +42,9 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import safetensors.torch
 import torch
@@ -38,7 +52,21 @@ import torch.distributed.checkpoint as dcp
 
 import savemark
 
+
+def optional(name: str) -> ModuleType | None:
+    """A module that is compared if it is installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        sys.stderr.write(f"without {name}: {error}\n")
+        return None
+
+
+fastsafetensors = optional("fastsafetensors")
+runai_model_streamer = optional("runai_model_streamer")
+
 State = dict[str, torch.Tensor]
+COLUMNS = ("recycled", "fresh")
 LAYER = 1 << 24  # parameters: 32 MiB of bf16, and 3 x 64 MiB of fp32
 
 
@@ -118,20 +146,77 @@ def load_ours(path: Path, into: State) -> None:
     savemark.restore(str(path), into)
 
 
-SIDES: dict[str, tuple[Callable[[State, Path], None], Callable[[Path, State], None]]] = {
-    "savemark": (save_ours, load_ours),
-    "torch.save": (save_torch, load_torch),
-    "DCP": (save_dcp, load_dcp),
-    "safetensors": (save_safetensors, load_safetensors),
+def load_ours_in_place(path: Path, into: State) -> None:
+    savemark.restore(str(path), into, in_place=True)
+
+
+def load_fastsafetensors(path: Path, into: State) -> None:
+    loader = fastsafetensors.SafeTensorsFileLoader(
+        fastsafetensors.SingleGroup(), device="cpu", nogds=True
+    )
+    loader.add_filenames({0: [str(path)]})
+    buffers = loader.copy_files_to_device()
+    for name, tensor in into.items():
+        tensor.copy_(buffers.get_tensor(name))
+    buffers.close()
+    loader.close()
+
+
+def load_runai(path: Path, into: State) -> None:
+    with runai_model_streamer.SafetensorsStreamer() as streamer:
+        streamer.stream_file(str(path))
+        for name, tensor in streamer.get_tensors():
+            into[name].copy_(tensor)
+
+
+Load = Callable[[Path, State], None]
+# Each way to save, and the ways to load what it wrote.
+SIDES: dict[str, tuple[Callable[[State, Path], None], dict[str, Load]]] = {
+    "savemark": (save_ours, {"savemark": load_ours, "savemark in place": load_ours_in_place}),
+    "torch.save": (save_torch, {"torch.load": load_torch}),
+    "DCP": (save_dcp, {"DCP": load_dcp}),
+    "safetensors": (save_safetensors, {"safetensors": load_safetensors}),
 }
+if fastsafetensors:
+    SIDES["safetensors"][1]["fastsafetensors"] = load_fastsafetensors
+if runai_model_streamer:
+    SIDES["safetensors"][1]["run:ai streamer"] = load_runai
 
 
-def measured(act: Callable[[], None]) -> tuple[float, float]:
-    """Seconds of wall and of CPU time."""
+@dataclass
+class Found:
+    """One save or load: seconds of wall and of CPU time, and memory beyond what there was."""
+
+    wall: float
+    cpu: float
+    extra_bytes: int
+
+
+def memory(key: str) -> int:
+    """VmRSS or VmHWM of this process, in bytes."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split(f"{key}:")[1].split()[0]) << 10
+
+
+def measured(act: Callable[[], None], own_bytes: int = 0) -> Found:
+    """Runs `act`; `own_bytes` of memory that it must touch are not counted as extra."""
+    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts again
+    rss = memory("VmRSS")
     before, start = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     act()
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Found(wall, cpu, max(0, memory("VmHWM") - rss - own_bytes))
+
+
+def settle(column: str, size_bytes: int) -> None:
+    """Brings the machine's free memory into the state that the column is about."""
+    if column == "fresh":
+        time.sleep(5)  # hosts take free pages back after about two seconds
+        return
+    with mmap.mmap(-1, size_bytes) as room:
+        for page in range(0, size_bytes, mmap.PAGESIZE):
+            room[page] = 1
 
 
 def fio(scratch: Path, operation: str) -> float:
@@ -139,62 +224,135 @@ def fio(scratch: Path, operation: str) -> float:
     if shutil.which("fio") is None:
         return 0.0
     words = f"--name=x --filename={scratch}/fio --rw={operation} --direct=1 --bs=1M --iodepth=8"
-    words += " --ioengine=io_uring --size=1G --end_fsync=1 --output-format=json"
+    words += " --ioengine=io_uring --size=2G --end_fsync=1 --output-format=json"
     out = subprocess.run(["fio", *words.split()], capture_output=True, text=True, check=True)
     return float(json.loads(out.stdout)["jobs"][0][operation]["bw_bytes"])
 
 
+class Bench:
+    """The state, tensors to load into, and what was found by column and side."""
+
+    def __init__(self, gib: float, scratch: Path) -> None:
+        self.state, self.scratch = make(gib), scratch
+        self.into = {name: torch.zeros_like(tensor) for name, tensor in self.state.items()}
+        self.found: dict[str, dict[str, list[Found]]] = {}
+        self.ceilings: dict[str, list[float]] = {"write": [], "read": []}
+
+    def note(self, column: str, side: str, found: Found) -> None:
+        """Keeps one measurement, and tells it on stderr."""
+        self.found.setdefault(column, {}).setdefault(side, []).append(found)
+        sys.stderr.write(f"{column:<14} {side:<18} {found.wall:6.2f} s, {found.cpu:6.2f} CPU-s\n")
+
+    def warm_up(self) -> None:
+        """Every side once with a small state: what it does once is not its speed."""
+        state = {"x": torch.ones(1 << 20)}
+        for name, (save, loads) in SIDES.items():
+            path = self.scratch / name.replace(".", "-")
+            save(state, path)
+            for load in loads.values():
+                load(path, {"x": torch.zeros(1 << 20)})
+            remove(path)
+
+    def round(self, first: int) -> None:
+        """Every side once, in both columns, beginning with another one each time."""
+        for operation, rates in self.ceilings.items():
+            rates.append(fio(self.scratch, operation))
+        (self.scratch / "fio").unlink(missing_ok=True)
+        sides = list(SIDES.items())
+        first %= len(sides)
+        for name, (save, loads) in sides[first:] + sides[:first]:
+            path = self.scratch / name.replace(".", "-")
+            for column in COLUMNS:
+                remove(path)
+                settle(column, size(self.state))
+                for tensor in self.state.values():
+                    tensor.sum()  # a state that is saved has just been computed with
+                found = measured(lambda save=save, path=path: save(self.state, path))
+                self.note(f"save {column}", name, found)
+            for side, load in loads.items():
+                for column in COLUMNS:
+                    self.load(column, side, load, path)
+            remove(path)
+
+    def load(self, column: str, side: str, load: Load, path: Path) -> None:
+        """One cold load, verified."""
+        fresh = column == "fresh"
+        into = {n: torch.empty_like(t) for n, t in self.state.items()} if fresh else self.into
+        forget(path)
+        settle(column, size(self.state))
+        found = measured(lambda: load(path, into), size(self.state) if fresh else 0)
+        self.note(f"load {column}", side, found)
+        if not all(torch.equal(into[name], tensor) for name, tensor in self.state.items()):
+            raise SystemExit(f"{side} loaded something else")
+        if not fresh:
+            for tensor in into.values():
+                tensor.zero_()
+
+    def table(self) -> None:
+        """Prints medians, and ours against the best of the others."""
+        size_bytes = size(self.state)
+        ceilings = {name: statistics.median(rates) for name, rates in self.ceilings.items()}
+        print(f"{size_bytes / (1 << 30):.1f} GiB, torch {torch.__version__}, fio", end=" ")
+        print(" · ".join(f"{name} {rate / 1e9:.2f} GB/s" for name, rate in ceilings.items()))
+        for column, sides in self.found.items():
+            ceiling = ceilings["write" if column.startswith("save") else "read"]
+            middle = {side: median(found) for side, found in sides.items()}
+            print(f"\n{column:<20} GB/s  of fio  CPU-s/GB  extra MiB")
+            for side, found in middle.items():
+                rate = size_bytes / found.wall
+                of_fio = f"{100 * rate / ceiling:5.0f} %" if ceiling else "      –"
+                cpu, extra = found.cpu / size_bytes * 1e9, found.extra_bytes / (1 << 20)
+                print(f"  {side:<18} {rate / 1e9:5.2f} {of_fio}    {cpu:6.3f}     {extra:6.0f}")
+            compare(middle)
+
+
+def compare(middle: dict[str, Found]) -> None:
+    """Prints ours against the fastest of the others, and against the thriftiest."""
+    others = {side: found for side, found in middle.items() if not side.startswith("savemark")}
+    fastest = min(others, key=lambda side: others[side].wall)
+    thriftiest = min(others, key=lambda side: others[side].cpu)
+    for side, found in middle.items():
+        if side not in others:
+            print(
+                f"  {side}: {others[fastest].wall / found.wall:.2f}× the fastest ({fastest}) at "
+                f"{found.cpu / others[fastest].cpu:.2f}× its CPU, "
+                f"{found.cpu / others[thriftiest].cpu:.2f}× the least ({thriftiest})"
+            )
+
+
+def median(found: list[Found]) -> Found:
+    """The median of each figure; of memory the largest."""
+    wall, cpu = (statistics.median(getattr(f, key) for f in found) for key in ("wall", "cpu"))
+    return Found(wall, cpu, max(f.extra_bytes for f in found))
+
+
+def remove(path: Path) -> None:
+    """Removes a file or a directory, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def main() -> int:
-    """Returns the exit code: 1 if a load did not bring back what was saved."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("scratch", type=Path)
-    parser.add_argument("--gib", type=float, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--gib", type=float, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     warnings.filterwarnings("ignore", message="torch.distributed is")  # one process is meant
-    state = make(asked.gib)
-    recycled = {name: torch.zeros_like(tensor) for name, tensor in state.items()}
-    walls: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    ceilings: dict[str, list[float]] = {"write": [], "read": []}
     with tempfile.TemporaryDirectory(dir=asked.scratch) as folder:
-        scratch = Path(folder)
-        for _ in range(asked.rounds):
-            for operation, rates in ceilings.items():
-                rates.append(fio(scratch, operation))
-            (scratch / "fio").unlink(missing_ok=True)
-            for name, (save, load) in SIDES.items():
-                path = scratch / name.replace(".", "-")
-                found = measured(lambda save=save, path=path: save(state, path))
-                walls.setdefault((name, "save"), []).append(found)
-                for column in ("recycled", "fresh"):
-                    into = recycled
-                    if column == "fresh":
-                        into = {n: torch.empty_like(t) for n, t in state.items()}
-                    forget(path)
-                    found = measured(lambda load=load, path=path, into=into: load(path, into))
-                    walls.setdefault((name, f"load {column}"), []).append(found)
-                    if not all(torch.equal(into[n], t) for n, t in state.items()):
-                        sys.stderr.write(f"{name} loaded something else\n")
-                        return 1
-                    del into
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-    table(size(state), walls, ceilings)
+        bench = Bench(asked.gib, Path(folder))
+        bench.warm_up()
+        for turn in range(asked.rounds):
+            load, _, _ = os.getloadavg()
+            sys.stderr.write(f"round {turn + 1} of {asked.rounds}, load average {load:.1f}\n")
+            bench.round(turn)
+        bench.table()
     return 0
-
-
-def table(size_bytes: int, walls: dict, ceilings: dict[str, list[float]]) -> None:
-    """Prints medians, ratios to ours and CPU."""
-    print(f"{size_bytes / (1 << 30):.1f} GiB, torch {torch.__version__}, fio", end=" ")
-    print(" · ".join(f"{o} {statistics.median(r) / 1e9:.2f} GB/s" for o, r in ceilings.items()))
-    for column in ("save", "load recycled", "load fresh"):
-        ours = statistics.median(wall for wall, _ in walls["savemark", column])
-        for name in SIDES:
-            found = walls[name, column]
-            wall = statistics.median(w for w, _ in found)
-            cpu = statistics.median(c for _, c in found) / (size_bytes / 1e9)
-            ratio = f"{wall / ours:5.2f}×" if name != "savemark" else "      "
-            rate = size_bytes / wall / 1e9
-            print(f"{column:<14} {name:<12} {rate:5.2f} GB/s  {ratio}  {cpu:5.2f} CPU-s/GB")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Writes the reference pages that come from the engine's schema; with --check only compares them.
+"""Writes the reference pages that come from the engine's schema and the checks' registry.
+
+With --check it only compares them.
 
 The same run checks that every relative link in the documentation leads somewhere.
 """
@@ -10,9 +12,9 @@ import sys
 from pathlib import Path
 
 from savemark import _engine
+from savemark.checks import catalogue
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "reference" / "trial.md"
 HEAD = """# Reference: the options of a trial
 
 Generated from the engine's schema by `docs/build.py`; do not edit. The same names are YAML keys in
@@ -72,6 +74,62 @@ def page() -> str:
     return "\n".join(parts)
 
 
+CHECKS_HEAD = """# The honesty checks
+
+Generated from the registry of checks by `docs/build.py`; do not edit.
+
+Every run, measured or imported, passes through these checks. Each looks at evidence, applies a
+rule and says what to do. Where the evidence is missing the answer is *unverified*, never *ok*. The
+ids are stable: cite them.
+
+| verdict | meaning |
+|---|---|
+| BLOCK | the number is not shown without `--show-blocked`, and the run is not valid |
+| FLAG | shown, with the reason |
+| NOTE | worth knowing |
+| unverified | the evidence is missing |
+
+`savemark check RUN_DIR` runs them alone (`--all` lists those that found nothing, `--strict` makes
+an invalid run an error, `--json` is for programs), `savemark check --list` prints this table. L =
+trials measured here, I = files imported from other programs.
+
+"""
+
+CHECKS_FOOT = """
+## Limits
+
+A study can set a limit; the finding then says so.
+
+```yaml
+checks:
+  HC-13: {seconds: 300}                    # as IO500
+  HC-08: {write_bytes_per_s: 131072000}    # the volume's provisioned 125 MiB/s
+```
+
+| id | limit | default |
+|---|---|---|
+"""
+
+
+def checks_page() -> str:
+    """The catalogue of checks."""
+    entries = catalogue()
+    rows = ["| id | asks | evidence and rule | verdict | for |", "|---|---|---|---|---|"]
+    rows += [f"| {e.id} | {e.title} | {e.rule} | {e.verdict} | {e.applies} |" for e in entries]
+    limits = [
+        f"| {e.id} | `{name}` | {'not declared' if value is None else f'{value:g}'} |"
+        for e in entries
+        for name, value in e.limits.items()
+    ]
+    return CHECKS_HEAD + "\n".join(rows) + "\n" + CHECKS_FOOT + "\n".join(limits) + "\n"
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page."""
+    docs = ROOT / "docs"
+    return {docs / "reference" / "trial.md": page(), docs / "checks.md": checks_page()}
+
+
 def broken_links() -> list[str]:
     """Relative links that lead nowhere."""
     broken = []
@@ -86,13 +144,15 @@ def main() -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare only")
-    made, wrong = page(), broken_links()
-    if parser.parse_args().check:
-        if not PAGE.exists() or PAGE.read_text() != made:
-            wrong.append(f"{PAGE.relative_to(ROOT)} is not what the schema says: run docs/build.py")
-    else:
-        PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text(made)
+    check = parser.parse_args().check
+    wrong = []
+    for path, made in pages().items():
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(made)
+        elif not path.exists() or path.read_text() != made:
+            wrong.append(f"{path.relative_to(ROOT)} is out of date: run docs/build.py")
+    wrong += broken_links()
     for line in wrong:
         sys.stderr.write(f"{line}\n")
     return 1 if wrong else 0

@@ -1,10 +1,12 @@
 """A stand-in for the compiled engine: same interface, small files instead of real measurements.
 
 For the tests of the Python rooms only; tests reach it by `install`, the package never does.
-FAKE_SLEEP_S slows every trial down. FAKE_ERRORS is JSON: codec or workload -> [kind, message,
+FAKE_SLEEP_S slows every trial down. FAKE_NOISE is JSON: codec -> share by which its times
+vary. FAKE_ERRORS is JSON: codec or workload -> [kind, message,
 hint]. FAKE_ERRORS_RUN spares the calibration, which comes before there is a run folder.
 """
 
+import itertools
 import json
 import os
 import sys
@@ -194,10 +196,14 @@ class Engine:
             raise EngineError("interrupted", "interrupted") from None
 
 
+STEPS = itertools.cycle([0.1, 0.9, 0.4, 0.0, 1.0, 0.6, 0.3, 0.8, 0.5, 0.2, 0.7])
+
+
 def _phases(trial):
     size = trial["size"]
+    noise = json.loads(os.environ.get("FAKE_NOISE", "{}")).get(trial.get("codec"), 0.0)
     phase = {
-        "elapsed_ns": size,  # 1 GB/s
+        "elapsed_ns": int(size * (1 + noise * next(STEPS))),  # about 1 GB/s
         "user_bytes": size,
         "stored_bytes": size // 2 if trial["workload"] == "codec" else size,
         "operations": 1000,
@@ -210,9 +216,9 @@ def _phases(trial):
 def fake_report():
     """A report that needs no real records."""
     module = types.ModuleType("savemark.report")
-    module.build = lambda run_dir: run_dir / "report.html"
-    module.terminal = lambda run_dir, console: console.print("the table")
-    module.summary = lambda run_dir: {"run": str(run_dir), "valid": False}
+    module.build = lambda run_dir, **_: run_dir / "report.html"
+    module.terminal = lambda run_dir, console, **_: console.print("the table")
+    module.summary = lambda run_dir, **_: {"run": str(run_dir), "valid": False}
     return module
 
 

@@ -40,6 +40,7 @@ class Made:
     stop_after: int | None = None
     torn: bool = False
     seed: int = 7
+    study: str = "quick"
 
 
 def make_run(folder: Path, made: Made | None = None) -> Path:
@@ -85,7 +86,7 @@ def _head(made: Made, plan: list[dict[str, Any]]) -> dict[str, Any]:
         "started_at": "2026-11-20T19:40:12+01:00",
         "command": ["savemark", "run", *[f"{k}=/mnt/{k}" for k in made.targets]],
         "study": {
-            "name": "quick",
+            "name": made.study,
             "title": "How fast does this directory save and restore a checkpoint?",
             "repeats": made.repeats,
             "order": "shuffled",
@@ -125,9 +126,23 @@ def _line(made: Made, rng: random.Random, item: dict[str, Any]) -> dict[str, Any
         "path": {"storage": "uring", "direct": True, "fixed_buffers": True, "notes": []}
         | {"registered_files": True, "alignment_bytes": 4096, "filesystem": "ext4"},
         "buffer_bytes": 64 * 2**20,
+        "conditions": _conditions(),
         "phases": phases,
     }
     return item | {"status": "ok", "record": record, "error": None}
+
+
+def _conditions() -> dict[str, Any]:
+    limits = ("read_bytes_per_s", "write_bytes_per_s", "read_ops_per_s", "write_ops_per_s", "cpus")
+    return {
+        "clock_tick_ns": 25,
+        "memory_bytes": 32 * 2**30,
+        "interposed": [],
+        "traced": False,
+        "limits": dict.fromkeys(limits),
+        "mount": {"filesystem": "ext4", "options": "rw,relatime", "class": "disk"},
+        "write_cache": "write back",
+    }
 
 
 def _checkpoint(made: Made, rng: random.Random, item: dict[str, Any], name: str) -> dict[str, Any]:
@@ -200,7 +215,7 @@ def _phase(rng: random.Random, name: str, s: float, user: int, stored: int) -> d
         "stages": [{"name": stage, "elapsed_ns": length} for stage, length in stages],
         "thread_time": {"codec_ns": 0, "digest_ns": user // 12, "wait_ns": ns},
         "latency": _latency(0.004 * rng.uniform(0.9, 1.2)),
-        "sync_latency": None,
+        "sync_latency": _latency(0.0004) if name == "save" else None,
         "timeline": {
             "interval_ns": 100_000_000,
             "bytes": [int(user / steps * rng.uniform(0.9, 1.1)) for _ in range(steps)],
@@ -215,6 +230,15 @@ def _phase(rng: random.Random, name: str, s: float, user: int, stored: int) -> d
         },
         "cache": {"state": "cold", "resident_pages": 0, "total_pages": stored // 4096}
         | {"method": "cachestat"},
+        "machine": {"elapsed_ns": ns + 1_000_000, "cpus": 8, "busy_ns": ns, "own_ns": ns * 9 // 10}
+        | {"steal_ns": 0, "throttled_ns": 0, "thermal_throttles": None},
+        "extents": None
+        if writes
+        else {"bytes": stored, "hole_bytes": 0, "unwritten_bytes": 0, "method": "fiemap"},
+        "payload": {"sampled_bytes": 2**20, "zero_share": 0.0, "repeated_share": 0.0}
+        | {"entropy_bits": 6.2}
+        if writes
+        else None,
         "durable": writes,
         "verified": "every chunk" if name == "restore" else None,
         "workers": [],

@@ -112,3 +112,46 @@ def test_a_folder_that_a_killed_run_left_is_removed(savemark, server):
     assert done.returncode == 0, done.stderr
     assert "left by a savemark run that was killed" in done.stderr
     assert server.objects == FOREIGN
+
+
+def test_the_study_of_storages_runs_on_directories_and_a_bucket_at_once(savemark, server, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    words = ["checkpoint-restore", "one=./a", "two=./b", "s3=s3://bucket/scratch", "--out", "run"]
+    few = ["--size", "16m", "--codec", "none,planes", "--streams", "0,2", "--repeats", "1"]
+    done = savemark("run", *words, *few, "--storage", "posix", "--no-direct")
+    assert done.returncode == 0, done.stderr
+    assert server.objects == FOREIGN
+    assert not list((tmp_path / "a").iterdir())
+    lines = (tmp_path / "run" / "records.jsonl").read_text().splitlines()
+    entries = [json.loads(line) for line in lines]
+    # In a bucket `write/1` and `write/2` are one ceiling, on one stream and on two.
+    tops = {(e["label"], e["name"].split("/")[0]) for e in entries if e["role"] == "ceiling"}
+    disks = {(label, name) for label in ("one", "two") for name in ("random_write", "fsync")}
+    assert disks < tops
+    # Each target has its own, measured with the storage that its trials use.
+    assert {(label, name) for label in ("one", "two", "s3") for name in ("write", "read")} < tops
+    assert not any(label == "s3" and name in ("random_write", "fsync") for label, name in tops)
+    trials = [e for e in entries if e["role"] == "trial"]
+    assert len(trials) == 3 * 2 * 2
+    assert {e["factors"]["target"] for e in trials} == {"one", "two", "s3"}
+    targets = json.loads((tmp_path / "run" / "run.json").read_text())["targets"]
+    assert [bool((target.get("facts") or {}).get("filesystem")) for target in targets] == [
+        True,
+        True,
+        False,
+    ]
+    page = (tmp_path / "run" / "report.md").read_text()
+    assert "| target two filesystem |" in page
+    for title in ("Network to s3", "Disk speeds of one, legacy", "Disk speeds of two, corrected"):
+        assert title in page
+
+
+def test_the_payload_may_be_a_factor_of_the_study(savemark, tmp_path):
+    (tmp_path / "a").mkdir()
+    few = ["--size", "16m", "--codec", "zstd", "--streams", "2", "--repeats", "1", "--json"]
+    words = ["run", "checkpoint-restore", "./a", *few, "--payload", "zeros,text,bf16"]
+    done = savemark(*words, "--out", "run", "--storage", "posix", "--no-direct")
+    assert done.returncode == 0, done.stderr
+    cells = json.loads(done.stdout)["cells"]
+    assert {cell["setting"].split("payload ")[1] for cell in cells} == {"zeros", "text", "bf16"}

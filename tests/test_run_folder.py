@@ -46,7 +46,8 @@ def test_a_run_leaves_its_folder_and_nothing_else(savemark, small, place, tmp_pa
     assert len(head["plan"]) == ALL
     assert head["schema"] == 1
     assert head["study"]["defaults"]["size"] == 16 << 20
-    assert head["targets"] == [{"label": str(place), "target": str(place)}]
+    facts = {"filesystem": "ext4", "disk": {"name": "nvme0n1"}}
+    assert head["targets"] == [{"label": str(place), "target": str(place), "facts": facts}]
     for line, planned in zip(lines, head["plan"], strict=True):
         assert {key: line[key] for key in planned} == planned
         assert line["status"] == "ok"

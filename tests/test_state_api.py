@@ -105,6 +105,62 @@ def test_arrays_are_laid_where_no_copy_is_needed():
         assert flat.base is not None, "the array's own memory"
 
 
+def at(start, length, fill=None):
+    """An array of bytes that starts `start` bytes after a page."""
+    room = np.zeros(length + 2 * 4096, np.uint8)
+    first = (start - room.__array_interface__["data"][0]) % 4096
+    made = room[first : first + length]
+    if fill is not None:
+        made[:] = np.random.default_rng(fill).integers(0, 256, length, np.uint8)
+    return made
+
+
+# Around the page, the chunk, and the length from which an array lies alone.
+EDGES = [0, 1, 4095, 4096, 4097, 65535, 65536, 65600, (1 << 20) - 1, 1 << 20, (1 << 20) + 4097]
+
+
+@pytest.mark.parametrize("more", [{}, {"in_place": True}])
+@pytest.mark.parametrize("seed", range(6))
+def test_any_layout_of_arrays_comes_back(tmp_path, options, seed, more):
+    rng = np.random.default_rng(seed)
+    shifts, lengths = rng.choice([0, 16, 64, 512, 4032], 14), rng.choice(EDGES, 14)
+    lengths[rng.integers(14, size=3)] = rng.integers(0, 3 << 20, 3)
+    state = {
+        f"{i}": at(shift, length, i)
+        for i, (shift, length) in enumerate(zip(shifts, lengths, strict=True))
+    }
+    savemark.save(state, tmp_path / "ck", **options, chunk_size=int(rng.choice([1, 16])) << 16)
+    # Where the same program puts them, where another one does, and new ones.
+    for move in (0, 448, 1):
+        into = {name: at(shifts[int(name)] + move, a.nbytes) for name, a in state.items()}
+        savemark.restore(tmp_path / "ck", into, **options, **more)
+        assert all(np.array_equal(into[name], array) for name, array in state.items()), move
+    back = savemark.restore(tmp_path / "ck", **options, **more)
+    assert all(np.array_equal(back[name], array) for name, array in state.items())
+
+
+@pytest.mark.parametrize("more", [{}, {"in_place": True}])
+def test_a_damaged_byte_of_an_array_is_refused_by_shard_and_offset(tmp_path, options, more):
+    state = {"a": at(64, 3 << 20, 1), "b": at(64, 2 << 20, 2), "c": np.arange(7)}
+    savemark.save(state, tmp_path / "ck", **options, streams=1)
+    chunks = json.loads((tmp_path / "ck" / "manifest.json").read_text())["chunks"]
+    (shard,) = (tmp_path / "ck").glob("shard-*")
+    whole = shard.read_bytes()
+    for chunk in chunks[1:]:  # the first holds the index
+        place, length = chunk[3], chunk[4]
+        damaged = bytearray(whole)
+        damaged[place + length // 2] ^= 1
+        shard.write_bytes(damaged)
+        into = {"a": at(64, 3 << 20), "b": at(64, 2 << 20), "c": np.zeros(7, int)}
+        with pytest.raises(savemark.SavemarkError) as raised:
+            savemark.restore(tmp_path / "ck", into, **options, **more)
+        assert raised.value.kind == "corrupt"
+        assert f"{shard.name} is damaged at offset {place}:" in raised.value.message
+    shard.write_bytes(whole)
+    savemark.restore(tmp_path / "ck", into, **options, **more)
+    assert all(np.array_equal(into[name], array) for name, array in state.items())
+
+
 def test_arrays_with_gaps_are_copied(there_and_back):
     base = np.arange(60).reshape(3, 4, 5)
     state = {"t": base.T, "step": base[:, ::2], "back": base[::-1]}

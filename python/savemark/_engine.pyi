@@ -46,6 +46,9 @@ def version() -> str:
 def schema() -> str:
     """Return the JSON Schemas of `common`, `workloads` and `storages`; `codecs`; `payloads`."""
 
+def record_schema() -> str:
+    """Return the JSON Schema of a record: what `Engine.run` returns."""
+
 def resolve(trial_json: str) -> str:
     """Return the trial with every default; refuse an unknown key with its path."""
 

@@ -5,7 +5,7 @@
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
@@ -132,9 +132,9 @@ impl Buffer {
         (start..start + arena.len()).contains(&(self.ptr() as usize))
     }
 
-    /// Whether `len` of its bytes can be moved directly, without a copy in between.
-    pub fn is_direct(&self, len: usize) -> bool {
-        self.len >= len && (self.ptr() as usize).is_multiple_of(ALIGN)
+    /// Whether `len` of its bytes can be moved without a copy in between, where memory must start on a multiple of `alignment`.
+    pub fn is_direct(&self, len: usize, alignment: usize) -> bool {
+        self.len >= len && (self.ptr() as usize).is_multiple_of(alignment)
     }
 
     /// Start address.
@@ -186,5 +186,66 @@ impl Pool {
     /// Bytes held.
     pub fn bytes(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.len() as u64).sum()
+    }
+}
+
+/// The buffers of the last save or restore of this process, for the next one: a program that saves every few minutes pays
+/// for their first touch once. More than [`Kept::MOST`] are given back.
+#[derive(Debug, Default)]
+pub struct Kept(Pool);
+
+static KEPT: Mutex<Option<Pool>> = Mutex::new(None);
+
+impl Kept {
+    /// Bytes that stay between two calls; the default settings need a third of it.
+    const MOST: u64 = 64 << 20;
+
+    /// What is kept, now the caller's alone; of two callers at once one gets nothing.
+    pub fn take() -> Self {
+        Self(KEPT.lock().expect("no panic while held").take().unwrap_or_default())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.0.bytes() <= Self::MOST {
+            *KEPT.lock().expect("no panic while held") = Some(std::mem::take(&mut self.0));
+        }
+    }
+}
+
+impl Deref for Kept {
+    type Target = Pool;
+    fn deref(&self) -> &Pool {
+        &self.0
+    }
+}
+
+impl DerefMut for Kept {
+    fn deref_mut(&mut self) -> &mut Pool {
+        &mut self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_buffers_are_kept_for_the_next_call_and_large_ones_are_not() {
+        let address = Kept::take_arena;
+        let first = address(&mut Kept::take(), 1 << 20);
+        assert_eq!(address(&mut Kept::take(), 1 << 19), first, "reused, though less was asked for");
+        let (mut one, mut other) = (Kept::take(), Kept::take());
+        assert_ne!(address(&mut one, 4096), address(&mut other, 4096), "two callers never share");
+        other.take(1, 1 + Kept::MOST as usize).unwrap();
+        drop((one, other));
+        assert!(Kept::take().bytes() <= Kept::MOST);
+    }
+
+    impl Kept {
+        fn take_arena(&mut self, bytes: usize) -> usize {
+            self.0.take(1, bytes).unwrap()[0].as_ptr() as usize
+        }
     }
 }

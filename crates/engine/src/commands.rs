@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::buffer::Pool;
+use crate::buffer::{Kept, Pool};
 use crate::checkpoint::inspect::{self, Contents, Orphan, Summary};
 use crate::checkpoint::state::Discard;
 use crate::checkpoint::tree::TreeSource;
@@ -59,7 +59,7 @@ impl<'a> Place<'a> {
     /// As [`checkpoint::save`](fn@checkpoint::save).
     pub fn save(&self, source: &dyn Source, control: &Control) -> Result<Report> {
         inspect::check_ours(&*self.storage, &self.target.to_string())?;
-        let (mut pool, options) = (Pool::default(), SaveOptions::from(self.options));
+        let (mut pool, options) = (Kept::take(), SaveOptions::from(self.options));
         let (manifest, phase) = checkpoint::save(source, &*self.storage, &options, &mut pool, control)?;
         Ok(self.report(&manifest, phase, &pool))
     }
@@ -77,7 +77,7 @@ impl<'a> Place<'a> {
     /// # Errors
     /// As [`checkpoint::restore`](fn@checkpoint::restore).
     pub fn restore(&self, sink: &dyn Sink, control: &Control) -> Result<Report> {
-        let (mut pool, options) = (Pool::default(), RestoreOptions::from(self.options));
+        let (mut pool, options) = (Kept::take(), RestoreOptions::from(self.options));
         let (manifest, phase) = checkpoint::restore(&*self.storage, sink, &options, &mut pool, control)?;
         Ok(self.report(&manifest, phase, &pool))
     }

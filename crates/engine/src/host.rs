@@ -3,9 +3,11 @@
 //! Facts only, each optional: what the kernel does not tell is `None`, and nothing here fails. Of the environment
 //! only `LD_PRELOAD` is looked at (it can replace the I/O calls); mount options lose anything like a password.
 
-mod cgroup;
+pub(crate) mod cgroup;
+mod conditions;
 mod cpu;
 mod gpu;
+mod interposed;
 mod target;
 
 use std::fs;
@@ -14,6 +16,7 @@ use std::path::Path;
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
+pub(crate) use conditions::conditions;
 pub use cpu::Cpu;
 pub use gpu::Gpu;
 pub use target::{Disk, FilesystemClass, Target};

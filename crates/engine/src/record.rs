@@ -1,18 +1,26 @@
 //! What a trial leaves behind: plain data, base units, the unit last in every name.
 
+use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 
+use crate::host::FilesystemClass;
 use crate::trial::Trial;
 
 /// Version of the record schema; raised when a field changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// The JSON Schema of a record. Fields are added without a new version; readers take a missing one as unknown.
+pub fn schema() -> Schema {
+    schema_for!(Record)
+}
+
 /// One finished trial.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Record {
     /// [`SCHEMA_VERSION`].
     pub schema: u32,
-    /// Every option as it was resolved, defaults included.
+    /// Every option as it was resolved, defaults included; `savemark schema` lists them.
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub trial: Trial,
     /// Wall clock at the start, nanoseconds since 1970 (for reading, never for subtracting).
     pub started_unix_ns: u64,
@@ -22,12 +30,70 @@ pub struct Record {
     pub path: PathTaken,
     /// Bytes of the buffers that the engine held for moving data (the state itself is not counted).
     pub buffer_bytes: u64,
+    /// What stood between us and the storage.
+    pub conditions: Conditions,
     /// In the order in which they ran.
     pub phases: Vec<Phase>,
 }
 
+/// What can make a figure of this process on this machine untrue or not the storage's own.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Conditions {
+    /// The smallest step of the clock that times are taken with.
+    pub clock_tick_ns: u64,
+    /// Memory that this process may use, and the page cache with it.
+    pub memory_bytes: Option<u64>,
+    /// Calls of the C library that another library answers.
+    pub interposed: Vec<Interposed>,
+    /// Whether a debugger or strace stops the process at its calls.
+    pub traced: Option<bool>,
+    /// What the control group allows.
+    pub limits: Limits,
+    /// The filesystem of the target.
+    pub mount: Option<Mount>,
+    /// What the disk says of its write cache: `write back` (a flush costs something) or `write through`.
+    pub write_cache: Option<String>,
+}
+
+/// A call that does not reach the C library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Interposed {
+    /// Its name.
+    pub function: String,
+    /// The file of the library that answers.
+    pub library: String,
+}
+
+/// Limits of the control group on the target's disk and on CPU time; absent without a limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Limits {
+    /// Reading.
+    pub read_bytes_per_s: Option<u64>,
+    /// Writing.
+    pub write_bytes_per_s: Option<u64>,
+    /// Read requests.
+    pub read_ops_per_s: Option<u64>,
+    /// Write requests.
+    pub write_ops_per_s: Option<u64>,
+    /// CPUs' worth of time.
+    pub cpus: Option<f64>,
+}
+
+/// A mounted filesystem.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Mount {
+    /// Type, `ext4` for example.
+    pub filesystem: String,
+    /// What is mounted.
+    pub source: String,
+    /// Options, without secrets.
+    pub options: String,
+    /// What kind of storage it is.
+    pub class: FilesystemClass,
+}
+
 /// The path the bytes really took, as opened, not as asked for.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct PathTaken {
     /// Storage name.
     pub storage: String,
@@ -46,7 +112,7 @@ pub struct PathTaken {
 }
 
 /// One phase: everything from its start barrier to its last worker, durability included.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Phase {
     /// `save`, `restore`, `write`, `read`, `encode`, `decode`, `copy`.
     pub name: String,
@@ -80,8 +146,14 @@ pub struct Phase {
     pub timeline: Timeline,
     /// What the block device saw meanwhile.
     pub device: Option<Device>,
+    /// What the processors did meanwhile.
+    pub machine: Option<Machine>,
     /// Page-cache residency of the files, before a read or after a write.
     pub cache: Option<Cache>,
+    /// Whether the files that are read have data, before a read.
+    pub extents: Option<Extents>,
+    /// What the written bytes look like, before a codec.
+    pub payload: Option<Payload>,
     /// Whether every byte was on stable storage (as far as the kernel can say) at the end of the phase.
     pub durable: bool,
     /// What was verified: `every chunk`, `every block`, or nothing.
@@ -93,7 +165,7 @@ pub struct Phase {
 }
 
 /// A named span of wall time.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Stage {
     /// `transfer` (encode and write, overlapped), `flush`, `commit`, `manifest`…
     pub name: String,
@@ -102,18 +174,24 @@ pub struct Stage {
 }
 
 /// Where the workers' threads spent their time.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct ThreadTime {
     /// In the codec.
     pub codec_ns: u64,
     /// In checksums.
     pub digest_ns: u64,
-    /// Waiting for I/O (for a synchronous storage: in its calls).
+    /// Waiting for I/O (for a synchronous storage: in its calls); of a solver: at its barriers.
     pub wait_ns: u64,
+    /// Computing (a solver).
+    pub compute_ns: u64,
+    /// In calls that write (a solver).
+    pub write_ns: u64,
+    /// In calls that make durable (a solver).
+    pub sync_ns: u64,
 }
 
 /// A latency distribution.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Latency {
     /// Number of samples.
     pub count: u64,
@@ -136,7 +214,7 @@ pub struct Latency {
 }
 
 /// Bytes completed in each interval since the start barrier.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Timeline {
     /// Length of an interval.
     pub interval_ns: u64,
@@ -145,7 +223,7 @@ pub struct Timeline {
 }
 
 /// Difference of `/proc/diskstats` over the phase.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Device {
     /// Name as in `/proc/diskstats`.
     pub name: String,
@@ -161,8 +239,53 @@ pub struct Device {
     pub flushes: u64,
 }
 
+/// Differences of `/proc/stat`, of this process's own CPU time and of its control group's over the phase and its preparation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Machine {
+    /// Between the two looks: the phase, and dropping the cache before it.
+    pub elapsed_ns: u64,
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// CPU time that all processes and the kernel used, in steps of a tick (10 ms).
+    pub busy_ns: u64,
+    /// The part of it that this process used.
+    pub own_ns: u64,
+    /// CPU time that the hypervisor gave to others while there was something to run here.
+    pub steal_ns: u64,
+    /// How long the control group's CPU quota kept us from running.
+    pub throttled_ns: Option<u64>,
+    /// How often processors slowed down for heat.
+    pub thermal_throttles: Option<u64>,
+}
+
+/// Where the bytes of some files lie (FIEMAP).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Extents {
+    /// Length of the files.
+    pub bytes: u64,
+    /// Bytes that have no room on the storage.
+    pub hole_bytes: u64,
+    /// Bytes whose room was reserved and never written.
+    pub unwritten_bytes: u64,
+    /// `fiemap`, or why it did not work.
+    pub method: String,
+}
+
+/// What a sample of bytes looks like.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Payload {
+    /// Bytes looked at, in blocks of 4096.
+    pub sampled_bytes: u64,
+    /// Share of blocks that are all zero.
+    pub zero_share: f64,
+    /// Share of other blocks that are equal to one seen before.
+    pub repeated_share: f64,
+    /// Shannon entropy of single bytes: 8 for random ones, 0 for one value.
+    pub entropy_bits: f64,
+}
+
 /// Page-cache residency, as counted by the kernel.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Cache {
     /// `cold` (at most 1 % resident), `warm` (at least 99 %), `mixed`, `none` (no page cache here), `unknown`.
     pub state: String,
@@ -175,7 +298,7 @@ pub struct Cache {
 }
 
 /// One worker's share.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Worker {
     /// Bytes before the codec.
     pub user_bytes: u64,

@@ -8,8 +8,9 @@ use crate::checkpoint::state::MemoryState;
 use crate::checkpoint::tree;
 use crate::control::Control;
 use crate::error::Result;
-use crate::measure::clock;
+use crate::host;
 use crate::measure::device::BlockDevice;
+use crate::measure::{clock, machine};
 use crate::payload::PayloadKind;
 use crate::record::{Phase, Record, SCHEMA_VERSION};
 use crate::storage::{self, Storage, Target};
@@ -34,10 +35,12 @@ impl Engine {
         let target = trial.common.target.clone().unwrap_or_default();
         let storage = storage::open(&trial.storage, target.clone())?;
         let in_a_filesystem = !storage.path_taken().filesystem.is_empty();
-        let device = match &target {
-            Target::Directory(directory) if in_a_filesystem => BlockDevice::of(directory).ok(),
+        let directory = match &target {
+            Target::Directory(directory) if in_a_filesystem => Some(directory.as_path()),
             _ => None,
         };
+        let device = directory.and_then(|directory| BlockDevice::of(directory).ok());
+        let conditions = host::conditions(directory, device.as_ref());
         let mut bench =
             Bench { common: &trial.common, storage: Arc::clone(&storage), memory: &mut self.memory, control };
         let mut workload = trial.workload.build();
@@ -52,6 +55,7 @@ impl Engine {
             elapsed_ns: clock::now() - start_ns,
             path: storage.path_taken(), // now that it was taken
             buffer_bytes: self.memory.pool.bytes(),
+            conditions,
             phases,
         })
     }
@@ -61,10 +65,12 @@ fn measure(workload: &mut dyn Workload, bench: &mut Bench, device: Option<&Block
     let mut phases: Vec<Phase> = workload.prepare(bench)?.into_iter().collect();
     for name in workload.phases(bench) {
         bench.control.check()?;
-        let before = device.and_then(BlockDevice::snapshot);
+        let look = || (device.and_then(BlockDevice::snapshot), machine::snapshot());
+        let before = look();
         let mut phase = workload.run(name, bench)?;
-        let after = device.and_then(BlockDevice::snapshot);
-        phase.device = before.zip(after).map(|(before, after)| after.since(&before));
+        let after = look();
+        phase.device = before.0.zip(after.0).map(|(before, after)| after.since(&before));
+        phase.machine = before.1.zip(after.1).map(|(before, after)| after.since(&before));
         phases.push(phase);
     }
     Ok(phases)

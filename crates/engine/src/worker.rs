@@ -92,6 +92,17 @@ impl<'a> Meter<'a> {
         self.timeline.add(now_ns.saturating_sub(self.start_ns), bytes);
     }
 
+    /// Counts one call that ended at `now_ns` and moved `bytes` without a codec.
+    pub fn count_call(&mut self, latency_ns: u64, bytes: u64, now_ns: u64) {
+        self.latency.record(latency_ns);
+        self.operations += 1;
+        if bytes > 0 {
+            self.stored_bytes += bytes;
+            self.timeline.add(now_ns.saturating_sub(self.start_ns), bytes);
+            self.count_user(bytes);
+        }
+    }
+
     /// Counts user bytes.
     pub fn count_user(&mut self, bytes: u64) {
         self.user_bytes += bytes;
@@ -120,6 +131,9 @@ impl<'a> Meter<'a> {
         self.thread_time.codec_ns += other.thread_time.codec_ns;
         self.thread_time.digest_ns += other.thread_time.digest_ns;
         self.thread_time.wait_ns += other.thread_time.wait_ns;
+        self.thread_time.compute_ns += other.thread_time.compute_ns;
+        self.thread_time.write_ns += other.thread_time.write_ns;
+        self.thread_time.sync_ns += other.thread_time.sync_ns;
         self.latency.merge(&other.latency);
         self.sync_latency.merge(&other.sync_latency);
         self.timeline.merge(&other.timeline);

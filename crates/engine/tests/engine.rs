@@ -65,6 +65,50 @@ fn a_restore_is_cold_and_the_device_saw_the_bytes() {
 }
 
 #[test]
+fn a_record_says_what_stood_around_it() {
+    let (mut engine, target) = (Engine::new(), disk());
+    let trial = json!({"workload": "checkpoint", "storage": "posix", "size": "8MiB", "payload": "zeros"});
+    let record = run(&mut engine, target.path(), trial);
+    let met = &record["conditions"];
+    assert_eq!((&met["interposed"], &met["traced"]), (&json!([]), &json!(false)));
+    assert!(met["clock_tick_ns"].as_u64() > Some(0) && met["memory_bytes"].as_u64() > Some(1 << 20), "{met}");
+    assert_eq!(met["mount"]["filesystem"], record["path"]["filesystem"]);
+    let [save, restore] = [&record["phases"][0], &record["phases"][1]];
+    assert_eq!(
+        (save["payload"]["zero_share"].as_f64(), save["payload"]["entropy_bits"].as_f64()),
+        (Some(1.0), Some(0.0))
+    );
+    assert!(save["extents"].is_null() && restore["payload"].is_null());
+    for phase in [save, restore] {
+        let machine = &phase["machine"];
+        assert!(machine["elapsed_ns"].as_u64() >= phase["elapsed_ns"].as_u64(), "{machine}");
+        assert!(machine["cpus"].as_u64() >= Some(1), "{machine}");
+    }
+    if restore["extents"]["method"] == "fiemap" {
+        let (holes, unwritten) = (&restore["extents"]["hole_bytes"], &restore["extents"]["unwritten_bytes"]);
+        assert_eq!((holes, unwritten), (&json!(0), &json!(0)), "a shard is written from end to end");
+        assert!(restore["extents"]["bytes"].as_u64() >= Some(8 << 20));
+    }
+}
+
+#[test]
+fn the_schema_of_records_names_every_field_of_one() {
+    let (mut engine, target) = (Engine::new(), disk());
+    let trial = json!({"workload": "sequential", "storage": "memory", "operation": "write", "size": "1MiB"});
+    let record = run(&mut engine, target.path(), trial);
+    let schema = serde_json::to_value(savemark_engine::record::schema()).unwrap();
+    let named = |owner: &Value, value: &Value| {
+        for key in value.as_object().unwrap().keys() {
+            assert!(owner["properties"][key].is_object(), "{key} is not in the schema");
+        }
+    };
+    named(&schema, &record);
+    named(&schema["$defs"]["Conditions"], &record["conditions"]);
+    named(&schema["$defs"]["Phase"], &record["phases"][0]);
+    named(&schema["$defs"]["Payload"], &record["phases"][0]["payload"]);
+}
+
+#[test]
 fn sequential_and_random_move_what_they_say() {
     let (mut engine, target) = (Engine::new(), disk());
     for storage in ["memory", "posix", "uring"] {

@@ -117,6 +117,12 @@ fn schema() -> String {
     json(&trial::schema())
 }
 
+/// The JSON Schema of a record.
+#[pyfunction]
+fn record_schema() -> String {
+    json(&savemark_engine::record::schema())
+}
+
 /// A trial with its defaults filled in.
 #[pyfunction]
 fn resolve(py: Python<'_>, trial: &str) -> PyResult<String> {
@@ -161,6 +167,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Bucket>()?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
+    module.add_function(wrap_pyfunction!(record_schema, module)?)?;
     module.add_function(wrap_pyfunction!(resolve, module)?)?;
     module.add_function(wrap_pyfunction!(parse_size, module)?)?;
     module.add_function(wrap_pyfunction!(parse_span, module)?)?;

@@ -1,8 +1,8 @@
 """Where each tensor lies in a saved state, so that as many bytes as possible go without a copy.
 
 Direct I/O takes memory that starts on a page. A tensor that is long enough is laid at the same
-place of a page as it has in memory: then every chunk that lies inside it starts on a page of the
-caller's own memory, and only its first and last chunk are copied. Short ones are packed.
+place of a page as it has in memory: the engine cuts chunks along its pages, writes them straight
+from the caller's memory, and copies only its first and last page. Short ones are packed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from savemark.checkpoint import arrays
 
 PAGE = 4096
-# Shorter than a chunk, no chunk lies inside: then a page is wasted for nothing.
+# Shorter, a chunk of its own costs more than the copy that it saves.
 ALONE = 1 << 20
 # Where packed arrays start: what every allocator gives.
 PACKED = 64

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, listing
 from savemark.records.frame import setting
 
 
-@check("HC-20", "No cell failed or is missing")
+@check(
+    "HC-20",
+    "No cell failed or is missing",
+    rule="trials that failed, did not run, or have fewer repeats than others",
+    verdict="FLAG",
+)
 def complete(evidence: Evidence) -> Finding:
     """List what was planned and is not in the numbers."""
     run = evidence.run
@@ -16,7 +23,8 @@ def complete(evidence: Evidence) -> Finding:
     torn = (
         f" {count(run.unreadable_lines, 'line')} could not be read." if run.unreadable_lines else ""
     )
-    if not failed and not missing:
+    holes = _holes(evidence) if not missing else ""
+    if not failed and not missing and not holes:
         if not planned:
             return Finding(Verdict.UNVERIFIED, "The run holds no trial." + torn)
         return Finding(Verdict.OK, f"All {planned} trials of the plan finished." + torn)
@@ -27,13 +35,44 @@ def complete(evidence: Evidence) -> Finding:
         error = failed[0].error or {}
         cause = f"The first said: {str(error.get('message', 'nothing')).rstrip('.')}."
         hint = str(error.get("hint") or "").rstrip(".")
-        fixes.append(hint[:1].upper() + hint[1:] + "." if hint else f"See {run.folder}/log.txt.")
+        fixes.append(
+            hint[:1].upper() + hint[1:] + "." if hint else f"See {run.unfinished}/log.txt."
+        )
     if missing:
         parts.append(f"{count(len(missing), 'trial')} of {planned} did not run")
-        fixes.append(f"Finish them: savemark run --resume {run.folder}.")
+        fixes.append(f"Finish them: savemark run --resume {run.unfinished}.")
+    if missing and run.origin == "imported":
+        # What timed out is often what was slow: averages over the rest look better than they are.
+        names = (setting(e.factors) for e in missing)
+        parts[-1] = f"{len(missing)} of {planned} trials of the design are not in the files "
+        parts[-1] += f"({listing(names)})"
+        fixes[-1] = "Compare only settings that both sides have, and say which were left out."
+    if holes:
+        parts.append(holes)
+        fixes.append("Compare only settings that both sides have, and say which were left out.")
     return Finding(
         Verdict.FLAG,
         "; ".join(parts) + "; medians are of what finished." + torn,
         cause,
         " ".join(fix for fix in fixes if fix),
     )
+
+
+def _holes(evidence: Evidence) -> str:
+    """What imported trials lack of a full and even design; there is no plan to compare with."""
+    rows = evidence.imported
+    if rows.is_empty():
+        return ""
+    names = [name for name in (evidence.run.study.get("factors") or {}) if name in rows.columns]
+    names = names or [name for name in ("codec", "streams") if rows[name].n_unique() > 1]
+    parts = []
+    if len(names) > 1:
+        full = math.prod(rows[name].n_unique() for name in names)
+        there = rows.select(names).n_unique()
+        if there < full:
+            parts.append(f"{there} of {full} combinations of {listing(names)} are there")
+    counts = rows.group_by("label", "setting", "phase").len()["len"]
+    if counts.n_unique() > 1:
+        low, high = min(counts), max(counts)
+        parts.append(f"settings have {low} to {high} repeats")
+    return "; ".join(parts)

@@ -11,6 +11,9 @@ import polars as pl
 from savemark.records import Run
 from savemark.stats import TargetResult
 
+# The origin of rows that were read from another program's files.
+IMPORTED = "imported"
+
 
 class Verdict(StrEnum):
     """From worst to best; `unverified` is never read as `ok`."""
@@ -41,6 +44,28 @@ class Evidence:
         finished = (pl.col("role") == "trial") & pl.col("phase").is_not_null()
         return self.frame.filter(finished & (pl.col("phase") != "prepare"))
 
+    @property
+    def live(self) -> pl.DataFrame:
+        """The trials that this program measured itself."""
+        return self.trials.filter(pl.col("origin") != IMPORTED)
+
+    @property
+    def imported(self) -> pl.DataFrame:
+        """The trials that were read from another program's files."""
+        return self.trials.filter(pl.col("origin") == IMPORTED)
+
+    def limit(self, identifier: str, name: str) -> float | None:
+        """A limit of a check: as the study sets it under `checks`, else the check's own."""
+        own = _CHECKS[identifier].limits[name]
+        value = ((self.run.study.get("checks") or {}).get(identifier) or {}).get(name, own)
+        return None if value is None else float(value)
+
+    def needed(self, identifier: str, name: str) -> float:
+        """As `limit`, of one that always has a value."""
+        value = self.limit(identifier, name)
+        assert value is not None
+        return value
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -70,6 +95,10 @@ class Entry:
 
     id: str
     title: str
+    rule: str  # evidence → rule, for the catalogue
+    verdict: str  # what it can say, in words
+    applies: str  # L = live trials, I = imported ones
+    limits: dict[str, float | None]  # what a study can set; None: not declared
     after_ranking: bool
     function: Check
 
@@ -77,13 +106,27 @@ class Entry:
 _CHECKS: dict[str, Entry] = {}
 
 
-def check(identifier: str, title: str, *, after_ranking: bool = False) -> Callable[[Check], Check]:
-    """Register a check; one that judges a claim runs after the blocks of the others are known."""
+def check(
+    identifier: str,
+    title: str,
+    *,
+    rule: str,
+    verdict: str,
+    applies: str = "L,I",
+    after_ranking: bool = False,
+    **limits: float | None,
+) -> Callable[[Check], Check]:
+    """Register a check; one that judges a claim runs after the blocks of the others are known.
+
+    `limits` are what a study can set, with their defaults.
+    """
 
     def register(function: Check) -> Check:
         if identifier in _CHECKS:
             raise ValueError(f"{identifier} is registered twice")
-        _CHECKS[identifier] = Entry(identifier, title, after_ranking, function)
+        _CHECKS[identifier] = Entry(
+            identifier, title, rule, verdict, applies, limits, after_ranking, function
+        )
         return function
 
     return register
@@ -97,7 +140,7 @@ def catalogue() -> list[Entry]:
 def run_checks(evidence: Evidence) -> tuple[list[Finding], list[TargetResult]]:
     """Run all checks; return their findings by id, and the results with blocked phases marked."""
     early = [_run(entry, evidence) for entry in catalogue() if not entry.after_ranking]
-    blocked = {key: finding.id for finding in early for key in finding.blocks}
+    blocked = {key: finding.id for finding in reversed(early) for key in finding.blocks}
     results = [result.block(blocked) for result in evidence.results]
     judged = replace(evidence, results=results)
     late = [_run(entry, judged) for entry in catalogue() if entry.after_ranking]
@@ -105,4 +148,17 @@ def run_checks(evidence: Evidence) -> tuple[list[Finding], list[TargetResult]]:
 
 
 def _run(entry: Entry, evidence: Evidence) -> Finding:
-    return replace(entry.function(evidence), id=entry.id, title=entry.title)
+    finding = _judge(entry, evidence)
+    changed = (evidence.run.study.get("checks") or {}).get(entry.id) or {}
+    if changed:
+        said = ", ".join(f"{name} = {value:g}" for name, value in changed.items())
+        seen = f"{finding.evidence} (The study sets {said}.)"
+        finding = replace(finding, evidence=seen)
+    return replace(finding, id=entry.id, title=entry.title)
+
+
+def _judge(entry: Entry, evidence: Evidence) -> Finding:
+    """Missing evidence is never ok: what only a live trial can show is unverified elsewhere."""
+    if entry.applies == "L" and evidence.live.is_empty() and not evidence.imported.is_empty():
+        return Finding(Verdict.UNVERIFIED, "Imported files do not hold the evidence for this.")
+    return entry.function(evidence)

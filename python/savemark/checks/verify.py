@@ -8,12 +8,17 @@ from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, keys, settings
 
 
-@check("HC-11", "Restores were verified")
+@check(
+    "HC-11",
+    "Restores were verified",
+    rule="no checksum, comparison or sign of life after a restore",
+    verdict="FLAG",
+)
 def verified(evidence: Evidence) -> Finding:
     """Flag restores that nothing was compared with."""
     rows = evidence.trials.filter(pl.col("phase") == "restore")
     if rows.is_empty():
-        return Finding(Verdict.UNVERIFIED, "No restore finished in this run.")
+        return Finding(Verdict.OK, "Not applicable: nothing was restored.")
     silent = rows.filter(pl.col("verified").is_null() | (pl.col("verified") == ""))
     if silent.is_empty():
         what = ", ".join(sorted(set(rows["verified"])))

@@ -8,11 +8,12 @@ import polars as pl
 
 
 def listing(items: Iterable[str], most: int = 4) -> str:
-    """`a, b, c, d and 3 more`."""
+    """`a, b, c, d and 3 more`; names with commas of their own are parted by semicolons."""
     names = list(dict.fromkeys(items))
+    joint = "; " if any(", " in name for name in names) else ", "
     if len(names) > most:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
-    return ", ".join(names)
+        return f"{joint.join(names[:most])} and {len(names) - most} more"
+    return joint.join(names)
 
 
 def keys(rows: pl.DataFrame) -> tuple[tuple[str, str, str], ...]:
@@ -31,3 +32,18 @@ def settings(found: Sequence[tuple[str, str, str]], most: int = 4) -> str:
 def count(number: int, noun: str) -> str:
     """`1 trial`, `3 trials`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def verb(number: int, one: str, several: str) -> str:
+    """`is` for one, `are` for several."""
+    return one if number == 1 else several
+
+
+def percent(share: float) -> str:
+    """`0.4 %`, `12 %`."""
+    return f"{share:.0%}".replace("%", " %") if share >= 0.1 else f"{share:.1%}".replace("%", " %")
+
+
+def rate(bytes_per_s: float) -> str:
+    """Decimal megabytes per second, as the tables' unit is decimal too."""
+    return f"{bytes_per_s / 1e6:.4g} MB/s"

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from importlib import import_module
+from keyword import iskeyword
 
 import click
 
@@ -15,6 +16,12 @@ from savemark.errors import SavemarkError, from_exception
 COMMANDS = [
     "run",
     "report",
+    "import",
+    "export",
+    "compare",
+    "gate",
+    "advise",
+    "check",
     "save",
     "restore",
     "verify",
@@ -39,7 +46,9 @@ class Commands(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"savemark.cli.{cmd_name}").command
+        # A file may not be called `import`.
+        file = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = import_module(f"savemark.cli.{file}").command
         return command
 
 

@@ -64,6 +64,14 @@ class Display(Watcher):
             self._task = self._bar.add_task("", total=self._total)
             self._bar.start()
 
+    def more(self, entries: list[Entry]) -> None:
+        """Count the added block in."""
+        self._total += len(entries)
+        if self._bar is not None:
+            self._bar.update(self._task, total=self._total)
+        elif self._done == self._total - len(entries):
+            self._print(f"{len(entries)} settings need another repeat")
+
     def started(self, entry: Entry) -> None:
         """Show what runs now."""
         self._phase = ""

@@ -51,12 +51,16 @@ def header(found: Forecast) -> str:
     elif study.order == "shuffled":
         shape += ", shuffled"
     time = about(found.seconds)
+    writes = f"writes {bytes_text(found.written_bytes)}"
+    if study.until is not None:
+        shape += f", then each until ±{study.until * 100:g} % (at most {study.max_repeats})"
+        time += f", at most {about(found.seconds * found.stretch)[6:]}"
+        writes += f", at most {bytes_text(found.written_bytes * found.stretch)}"
     if found.over_budget:
         time += f" (more than the budget of {about(study.budget_s)[6:]})"
     size = [f"{bytes_text(found.size_bytes)} each"] if found.size_bytes else []
     places = ", ".join(_place(target) for target in found.targets)
-    writes = f"writes {bytes_text(found.written_bytes)}, leaves nothing"
-    return " · ".join([study.name, places, shape, *size, time, writes])
+    return " · ".join([study.name, places, shape, *size, time, f"{writes}, leaves nothing"])
 
 
 def _count(number: int, noun: str) -> str:
@@ -110,6 +114,8 @@ def preview_facts(found: Forecast) -> dict[str, Any]:
         "settings": study.cells(),
         "ceilings": list(study.useful_ceilings()),
         "repeats": study.repeats,
+        "until": study.until,
+        "max_repeats": study.max_repeats,
         "size_bytes": found.size_bytes,
         **found.as_json(),
         "assumed_bytes_per_s": found.assumed_bytes_per_s,

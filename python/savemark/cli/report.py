@@ -1,4 +1,4 @@
-"""`savemark report`: build a run's report again from its records."""
+"""`savemark report`: build the report of a run again, or of several runs together."""
 
 from __future__ import annotations
 
@@ -7,19 +7,47 @@ from pathlib import Path
 
 import click
 
+from savemark.errors import refused
 
-@click.command("report", short_help="Build the report of a run again.")
-@click.argument("run_dir", type=click.Path(path_type=Path))
+
+@click.command("report", short_help="Build the report of a run again, or of several together.")
+@click.argument("runs", nargs=-1, required=True, metavar="[LABEL=]RUN...")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the report of several runs goes.  [default: savemark-report]",
+)
+@click.option("--show-blocked", is_flag=True, help="Show numbers that a check forbids, marked.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def command(run_dir: Path, as_json: bool) -> None:
-    """Build the report of RUN_DIR again and print its result; needs no engine and no storage."""
-    from savemark import report
+def command(runs: tuple[str, ...], out: Path | None, show_blocked: bool, as_json: bool) -> None:
+    """Build the report of RUN again and print its result; needs no engine and no storage.
 
-    page = report.build(run_dir)
+    Several runs make one page in a folder of its own: each is told by its LABEL, or by the name of
+    its folder.
+    """
+    from savemark import report
+    from savemark.records import read_runs
+
+    if len(runs) == 1 and out is not None:
+        raise click.UsageError("--out is for several runs; the report of one is in its folder")
+    run = read_runs(runs, out or Path("savemark-report"))
+    if len(runs) > 1:
+        _refuse_foreign(run.folder)
+    page = report.build(run, show_blocked=show_blocked)
     if as_json:
-        click.echo(json.dumps(report.summary(run_dir)))
+        click.echo(json.dumps(report.summary(run, show_blocked=show_blocked)))
         return
     from rich.console import Console
 
-    report.terminal(run_dir, Console(highlight=False))
+    report.terminal(run, Console(highlight=False), show_blocked=show_blocked)
     click.echo(f"report      {page}")
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Write into an empty folder, or over a report of ours that holds no run."""
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if (folder / "run.json").exists() or not (folder / "report.html").exists():
+        raise refused(f"{folder} is not empty and holds no report of several runs", "choose --out")

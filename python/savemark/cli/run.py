@@ -27,6 +27,19 @@ if TYPE_CHECKING:
     help="Runs of every setting.",
 )
 @click.option(
+    "--until",
+    metavar="RULE",
+    envvar="SAVEMARK_UNTIL",
+    help="Go on repeating a setting until its medians are this certain: 'ci<3%' is ±3 %.",
+)
+@click.option(
+    "--max-repeats",
+    type=click.IntRange(min=1),
+    metavar="N",
+    envvar="SAVEMARK_MAX_REPEATS",
+    help="With --until: runs of every setting at most.  [default: 30]",
+)
+@click.option(
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
@@ -48,16 +61,20 @@ if TYPE_CHECKING:
     help="Finish a run that was stopped.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 if the result is not valid.")
+@click.option("--show-blocked", is_flag=True, help="Show numbers that a check forbids, marked.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result (or the error) as JSON.")
 def command(
     arguments: tuple[str, ...],
     budget: str | None,
     repeats: int | None,
+    until: str | None,
+    max_repeats: int | None,
     seed: int | None,
     out: Path | None,
     dry_run: bool,
     resume: Path | None,
     strict: bool,
+    show_blocked: bool,
     as_json: bool,
     **trial: object,
 ) -> int:
@@ -76,13 +93,15 @@ def command(
         flags=as_typed(trial),
         budget=budget,
         repeats=repeats,
+        until=until,
+        max_repeats=max_repeats,
         seed=seed,
         out=out,
         command=("savemark", *sys.argv[1:]),
     )
     if dry_run:
         return _preview(request, as_json)
-    return _show(_measure(request, resume), as_json, strict)
+    return _show(_measure(request, resume), as_json, strict, show_blocked)
 
 
 def _preview(request: Request, as_json: bool) -> int:
@@ -113,18 +132,18 @@ def _measure(request: Request, resume_dir: Path | None) -> Outcome:
         display.close()
 
 
-def _show(outcome: Outcome, as_json: bool, strict: bool) -> int:
+def _show(outcome: Outcome, as_json: bool, strict: bool, show_blocked: bool) -> int:
     """Print the result, and say by the exit code what became of the trials."""
     from rich.console import Console
 
     from savemark import report
 
-    page = report.build(outcome.path)
-    summary: dict[str, Any] = report.summary(outcome.path)
+    page = report.build(outcome.path, show_blocked=show_blocked)
+    summary: dict[str, Any] = report.summary(outcome.path, show_blocked=show_blocked)
     if as_json:
         click.echo(json.dumps(summary))
     else:
-        report.terminal(outcome.path, Console(highlight=False))
+        report.terminal(outcome.path, Console(highlight=False), show_blocked=show_blocked)
         click.echo(f"report      {page}")
     return _exit_code(outcome, invalid=strict and summary.get("valid") is False)
 

@@ -1,4 +1,4 @@
-"""`savemark schema`: every option of a trial, as JSON Schema."""
+"""`savemark schema`: the options of a trial, a record, or a row of an export, as JSON Schema."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ import click
 
 
 @click.command("schema")
-def command() -> None:
-    """Print the JSON Schema of all options of a trial."""
+@click.option("--records", is_flag=True, help="The fields of a record instead.")
+@click.option("--table", is_flag=True, help="The columns of `savemark export` instead.")
+def command(records: bool, table: bool) -> None:
+    """Print the JSON Schema of all options of a trial, of a record, or of a row of an export."""
+    if records and table:
+        raise click.UsageError("--records and --table are two schemas: ask for one")
+    if table:
+        from savemark.records import export
+
+        click.echo(json.dumps(export.schema(), indent=2, ensure_ascii=False))
+        return
     import savemark._engine as engine
 
-    click.echo(json.dumps(json.loads(engine.schema()), indent=2))
+    text = engine.record_schema() if records else engine.schema()
+    click.echo(json.dumps(json.loads(text), indent=2))

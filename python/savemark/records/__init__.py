@@ -3,6 +3,7 @@
 from savemark.records.frame import phases
 from savemark.records.host import cores
 from savemark.records.run import Entry, Run, Target, read_run
+from savemark.records.several import read_runs
 from savemark.records.timelines import write_timelines
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "cores",
     "phases",
     "read_run",
+    "read_runs",
     "write_timelines",
 ]

@@ -6,10 +6,12 @@ from typing import Any
 
 import polars as pl
 
+from savemark.records import evidence
 from savemark.records.run import Entry, Json, Run
 
 # Columns every frame has, in this order, whatever the run holds: a figure may rely on them.
 HEAD = {
+    "run": pl.String,
     "index": pl.Int64,
     "position": pl.Int64,
     "role": pl.String,
@@ -20,17 +22,27 @@ HEAD = {
     "status": pl.String,
     "codec": pl.String,
     "streams": pl.Int64,
+    # What varies besides codec, streams and target, in words; "" where nothing does.
+    "variant": pl.String,
+    # The part of it that nobody chooses: what is saved.
+    "given": pl.String,
     "phase": pl.String,
 }
+# Factors that are what is saved: a fast one is no reason to save something else.
+GIVEN = ("payload", "size", "state", "process")
 PHASE = [
     *("elapsed_ns", "first_done_ns", "last_done_ns", "first_done_bytes"),
     *("user_bytes", "stored_bytes", "cpu_user_ns", "cpu_system_ns"),
 ]
+UNITS = ("", "KiB", "MiB", "GiB", "TiB")
 LATENCY = ("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns")
 TAIL = {
     "started_unix_ns": pl.Int64,
     "io_count": pl.Int64,
+    "iterations": pl.Int64,
     **dict.fromkeys(PHASE, pl.Int64),
+    # Of what writes: until the application goes on, until the bytes are safe, until all is done.
+    **dict.fromkeys(("frozen_ns", "durable_ns", "drained_ns"), pl.Int64),
     "device_name": pl.String,
     "device_read_bytes": pl.Int64,
     "device_written_bytes": pl.Int64,
@@ -49,10 +61,12 @@ TAIL = {
     "thread_codec_ns": pl.Int64,
     "thread_digest_ns": pl.Int64,
     "thread_wait_ns": pl.Int64,
+    "thread_sync_ns": pl.Int64,
     **{f"latency_{name}": pl.Int64 for name in LATENCY},
     **{f"sync_latency_{name}": pl.Int64 for name in LATENCY},
     "error_kind": pl.String,
     "error_message": pl.String,
+    **evidence.COLUMNS,
 }
 
 
@@ -71,9 +85,6 @@ def phases(run: Run) -> pl.DataFrame:
 
 def setting(factors: Json) -> str:
     """How one combination of factors is called everywhere: `zstd × 4`, then what else varies."""
-    # The target is a factor where there are several; its label is told apart from the setting.
-    named = ("codec", "streams", "target")
-    rest = {name: value for name, value in factors.items() if name not in named}
     words = []
     if "codec" in factors:
         words.append("none" if factors["codec"] is None else str(factors["codec"]))
@@ -82,8 +93,31 @@ def setting(factors: Json) -> str:
     text = " ".join(words)
     if text.startswith("×"):
         text = f"streams {text}"
-    extra = ", ".join(f"{name} {value}" for name, value in rest.items())
-    return ", ".join(part for part in (text, extra) if part) or "the only setting"
+    return ", ".join(part for part in (text, variant(factors)) if part) or "the only setting"
+
+
+def variant(factors: Json) -> str:
+    """What varies besides codec, streams and target: `payload zeros`; "" where nothing does."""
+    # The target is a factor where there are several; its label is told apart from the setting.
+    named = ("codec", "streams", "target")
+    rest = ((name, value) for name, value in factors.items() if name not in named)
+    return ", ".join(f"{name} {shown(name, value)}" for name, value in rest)
+
+
+def shown(name: str, value: Any) -> str:
+    """The level of a factor as people write it: `transfer_size` 65536 is `64KiB`."""
+    text = str(value)
+    if not (name.endswith(("size", "bytes")) and text.isdigit() and int(text)):
+        return text
+    count, unit = int(text), 0
+    while count % 1024 == 0 and unit < len(UNITS) - 1:
+        count, unit = count // 1024, unit + 1
+    return f"{count}{UNITS[unit]}" if unit else text
+
+
+def given(factors: Json) -> str:
+    """The part of the variant that is what is saved, in words: `payload zeros`."""
+    return variant({name: value for name, value in factors.items() if name in GIVEN})
 
 
 def _rows(run: Run, place: int, entry: Entry) -> list[Json]:
@@ -100,15 +134,19 @@ def _rows(run: Run, place: int, entry: Entry) -> list[Json]:
         "buffer_bytes": entry.record.get("buffer_bytes"),
         "cache_wanted": (entry.record.get("trial") or {}).get("cache"),
     }
-    return [head | _phase(phase) for phase in entry.phases]
+    head |= evidence.of_record(entry.record, run.version)
+    record = entry.record
+    return [head | _phase(phase) | evidence.of_phase(phase, record) for phase in entry.phases]
 
 
 def _head(run: Run, place: int, entry: Entry) -> Json:
     trial = (entry.record or {}).get("trial") or {}
     head: Json = {name: getattr(entry, name) for name in ("index", "role", "name", "label")}
+    head["run"] = entry.run or run.folder.resolve().name
     head |= {"position": place, "repeat": entry.repeat, "status": entry.status}
     head |= {name: None if v is None else str(v) for name, v in entry.factors.items()}
     head["setting"] = setting(entry.factors) if entry.role == "trial" else entry.name
+    head |= {"variant": variant(entry.factors), "given": given(entry.factors)}
     for name in ("codec", "streams"):
         # Fixed in the study instead of varied: the column still says what ran.
         value = entry.factors.get(name, trial.get(name))
@@ -120,7 +158,9 @@ def _head(run: Run, place: int, entry: Entry) -> Json:
 
 def _phase(phase: Json) -> Json:
     row: Json = {"phase": phase.get("name"), "io_count": phase.get("operations")}
+    row["iterations"] = phase.get("iterations")
     row |= {name: phase.get(name) for name in (*PHASE, "verified", "durable")}
+    row |= _promises(phase)
     device, cache = phase.get("device") or {}, phase.get("cache") or {}
     row |= {f"device_{n}": device.get(n) for n in ("name", "read_bytes", "written_bytes")}
     row["device_flushes"] = device.get("flushes")
@@ -133,3 +173,17 @@ def _phase(phase: Json) -> Json:
         name = f"stage_{stage['name']}_ns"
         row[name] = row.get(name, 0) + stage["elapsed_ns"]
     return row
+
+
+def _promises(phase: Json) -> Json:
+    """What a phase that writes has promised by when; a record may state it, else it follows.
+
+    The engine's save is synchronous: the application waits until the end, and nothing is left to
+    do in the background. Whether the bytes are safe at the end is what `durable` says.
+    """
+    elapsed = (
+        phase.get("elapsed_ns") if phase.get("name") == "save" and "durable" in phase else None
+    )
+    implied = {"frozen_ns": elapsed, "drained_ns": elapsed}
+    implied["durable_ns"] = elapsed if phase.get("durable") else None
+    return {name: phase.get(name, value) for name, value in implied.items()}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ class Target:
 
     label: str
     target: str
+    facts: Json = field(default_factory=dict)  # its filesystem and disk, where they were recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Entry:
     status: str = "planned"
     record: Json | None = None
     error: Json | None = None
+    run: str = ""  # the name of its run, where several are read together
 
     @property
     def ok(self) -> bool:
@@ -62,6 +64,11 @@ class Run:
     plan: list[Entry]
     entries: list[Entry]
     unreadable_lines: int
+    # "live", or "imported" from the files in `sources` (file, sha256, bytes, format, label).
+    origin: str = "live"
+    sources: tuple[Json, ...] = ()
+    # The runs that this one was put together from, by name; empty for a run of its own.
+    parts: Mapping[str, Run] = field(default_factory=dict)
 
     @property
     def study_name(self) -> str:
@@ -78,6 +85,12 @@ class Run:
     def failed(self) -> list[Entry]:
         """The trials that ran and did not finish."""
         return [entry for entry in self.entries if not entry.ok]
+
+    @property
+    def unfinished(self) -> Path:
+        """The folder that can be resumed: of several runs, that of the first with a gap."""
+        gaps = (run.folder for run in self.parts.values() if run.missing or run.failed)
+        return next(gaps, self.folder)
 
     def option(self, name: str) -> Any:
         """An option common to the study's trials (`trial` wins over `defaults`)."""
@@ -105,11 +118,16 @@ def read_run(folder: Path) -> Run:
         command=[str(word) for word in head.get("command") or []],
         study=head.get("study") or {},
         host=head.get("host") or {},
-        targets=[Target(str(t["label"]), str(t["target"])) for t in head.get("targets") or []],
+        targets=[
+            Target(str(t["label"]), str(t["target"]), t.get("facts") or {})
+            for t in head.get("targets") or []
+        ],
         order_seed=head.get("order_seed"),
         plan=[_entry(item) for item in head.get("plan") or []],
         entries=list(latest.values()),
         unreadable_lines=unreadable,
+        origin=str(head.get("origin") or "live"),
+        sources=tuple(head.get("sources") or []),
     )
 
 

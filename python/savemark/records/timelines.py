@@ -34,10 +34,11 @@ def timelines(run: Run) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def write_timelines(run_dir: Path) -> Path:
+def write_timelines(source: Path | Run) -> Path:
     """Writes `timeline.parquet` from the records; called when a run ends, or to rebuild it."""
-    path = run_dir / "timeline.parquet"
+    run = read_run(source) if isinstance(source, Path) else source
+    path = run.folder / "timeline.parquet"
     part = path.with_suffix(".parquet.part")
-    timelines(read_run(run_dir)).write_parquet(part)
+    timelines(run).write_parquet(part)
     part.replace(path)  # whole or not at all
     return path

@@ -10,7 +10,9 @@ import polars as pl
 from savemark.checks import Evidence, Finding, Verdict, run_checks
 from savemark.checks.repeats import leader
 from savemark.records import Run, phases, read_run
+from savemark.report.factors import TARGET, Factor, factors
 from savemark.stats import Cell, Ranking, TargetResult, results
+from savemark.stats.results import UNLIKE
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,93 @@ class Analysis:
     frame: pl.DataFrame
     results: list[TargetResult]
     findings: list[Finding]
+    factors: list[Factor]
+    show_blocked: bool = False
+
+    @property
+    def own_factors(self) -> list[Factor]:
+        """The factors that vary on one target."""
+        return [factor for factor in self.factors if factor.name != TARGET]
+
+    @property
+    def phases(self) -> list[str]:
+        """The names of all phases, in the order in which they run."""
+        return list(dict.fromkeys(name for result in self.results for name in result.phases))
+
+    def work(self, phase: str) -> tuple[str, float, str] | None:
+        """What times of unlike work are divided by: a column, how much of it, and the unit.
+
+        None where every trial did the same, so that its seconds can be compared as they are.
+        """
+        rows = self.frame.filter((pl.col("role") == "trial") & (pl.col("phase") == phase))
+        for column, size, unit in (
+            ("iterations", 1.0, "seconds per iteration"),
+            ("user_bytes", 2.0**30, "seconds per GiB"),
+        ):
+            amounts = rows[column].drop_nulls()
+            if len(amounts) < len(rows) or not len(amounts) or not amounts.min():
+                continue
+            if float(amounts.max()) > UNLIKE * float(amounts.min()):  # type: ignore[arg-type]
+                return column, size, unit
+        return None
+
+    def unit(self, phase: str) -> str:
+        """The unit of `s` in the rows of `measured`."""
+        work = self.work(phase)
+        return work[2] if work else "seconds"
+
+    def measured(self, phase: str) -> pl.DataFrame:
+        """The rows of one phase on all targets that may be shown; factors as text.
+
+        `s` is the time in the unit that `unit` says.
+        """
+        work = self.work(phase)
+        per = pl.col(work[0]) / work[1] if work else pl.lit(1.0)
+        parts = [self.rows(result.label, phase) for result in self.results]
+        rows = pl.concat(parts) if parts else self.frame.clear()
+        columns = [pl.col(f.name).cast(pl.String).fill_null("none") for f in self.own_factors]
+        return rows.filter(pl.col("elapsed_ns") > 0).with_columns(
+            *columns, pl.col("label").alias(TARGET), s=pl.col("elapsed_ns") / 1e9 / per
+        )
+
+    @property
+    def short_title(self) -> str | None:
+        """What the parts of a short setting name are; None where the setting's name is short."""
+        own = self.own_factors
+        if {factor.name for factor in own} <= {"codec", "streams"}:
+            return None
+        return " · ".join(factor.title for factor in own)
+
+    def levels(self) -> dict[tuple[str, str], dict[str, str]]:
+        """The levels of each cell, by (label, setting), as people write them."""
+        names = [factor.name for factor in self.own_factors]
+        rows = self.frame.filter(pl.col("role") == "trial").unique(["label", "setting"])
+        return {
+            (row["label"], row["setting"]): {
+                f.name: f.shown("none" if row[f.name] is None else str(row[f.name]))
+                for f in self.own_factors
+            }
+            for row in rows.select("label", "setting", *names).to_dicts()
+        }
+
+    @property
+    def coded(self) -> bool:
+        """Whether stored bytes differ from user bytes anywhere, as a codec makes them."""
+        cells = [cell for result in self.results for cell in result.cells]
+        return any(cell.codec != "none" or round(cell.ratio, 3) != 1 for cell in cells)
+
+    def short(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The same rows with settings named by their levels alone: `0-7 · 4 MiB · 128`."""
+        if self.short_title is None or rows.is_empty():
+            return rows
+        levels = [
+            pl.col(f.name)
+            .cast(pl.String)
+            .fill_null("none")
+            .replace({level: f.shown(level) for level in f.levels})
+            for f in self.own_factors
+        ]
+        return rows.with_columns(setting=pl.concat_str(levels, separator=" · "))
 
     def rows(self, label: str, phase: str) -> pl.DataFrame:
         """The finished trials of one target and phase that a figure may show: no blocked ones."""
@@ -63,18 +152,19 @@ class Analysis:
         return ("noted", "valid with " + ", ".join(parts)) if parts else ("valid", "valid")
 
 
-def analyse(run_dir: Path) -> Analysis:
-    """Read a run folder and judge it."""
-    run = read_run(run_dir)
+def analyse(source: Path | Run, *, show_blocked: bool = False) -> Analysis:
+    """Read a run folder and judge it; `show_blocked` is for the renderings to heed."""
+    run = read_run(source) if isinstance(source, Path) else source
     frame = phases(run)
     findings, judged = run_checks(Evidence(run, frame, results(run, frame)))
-    return Analysis(run, frame, judged, findings)
+    varied = factors(run, frame, [result.label for result in judged])
+    return Analysis(run, frame, judged, findings, varied, show_blocked=show_blocked)
 
 
 def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
     """The cells from fastest to slowest, those that may not compete last, and the leading group."""
     found = leader(result)
-    names = result.phases
+    names, scales = result.phases, result.scales()
     if found and found.measure in names:
         names = [found.measure]
 
@@ -83,7 +173,7 @@ def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
         time = sum(cell.phases[n].seconds.median for n in names) if shown else 0.0
         if shown and len(names) > 1 and cell.total:
             time = cell.total.median
-        return not shown, time
+        return not shown, time * scales[cell.setting]
 
     return sorted(result.cells, key=place), found
 
@@ -93,5 +183,14 @@ def _negated(identifier: str) -> str:
     return {
         "HC-02": "the device did not receive the bytes",
         "HC-03": "faster than the measured ceiling",
+        "HC-04": "reads may have come from memory",
         "HC-05": "restores were not cold",
+        "HC-07": "another library answered the calls",
+        "HC-16": "times of two kinds are mixed",
+        "HC-21": "the arithmetic does not hold",
+        "HC-22": "the label is not what ran",
+        "HC-25": "the tool called it invalid",
+        "HC-26": "there was nothing to do",
+        "HC-32": "GPUDirect Storage was not on the path",
+        "HC-33": "what was read had never been written",
     }.get(identifier, "see the checks")

@@ -61,7 +61,7 @@ def _codec(cell: Cell, mark: str) -> Line:
         Datum(seconds(total.median), total.median),
         Datum(f"[{seconds(total.low)} {seconds(total.high)}]", total.low, total.kind),
         Datum({"best": "◀ best", "tied": "tied"}.get(mark, ""), css="mark"),
-        Datum(f"{cell.ratio:.2f}", cell.ratio),
-        Datum(f"{cell.cpu_s_per_gib:.2f}", cell.cpu_s_per_gib),
+        Datum(f"{cell.ratio:.2f}" if cell.sized else "–", cell.ratio),
+        Datum(f"{cell.cpu_s_per_gib:.2f}" if cell.sized else "–", cell.cpu_s_per_gib),
     ]
     return Line(data, css=mark)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from savemark.report import settings
+from savemark.records import Run
+from savemark.report import blocked, stopping
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.verdict import decision
 from savemark.stats import TOTAL, Ceiling, Ranking, TargetResult
 
 
-def digest(run_dir: Path) -> dict[str, Any]:
+def digest(source: Path | Run, *, show_blocked: bool = False) -> dict[str, Any]:
     """Return verdict, best, ties, cells, ceilings, notes and validity."""
-    return of(analyse(run_dir))
+    return of(analyse(source, show_blocked=show_blocked))
 
 
 def of(analysis: Analysis) -> dict[str, Any]:
@@ -30,13 +31,14 @@ def of(analysis: Analysis) -> dict[str, Any]:
         "validity": words,
         "verdict": " ".join(decision(analysis)),
         "targets": [_target(result) for result in analysis.results],
-        "cells": settings.rows(analysis),
+        "cells": blocked.rows(analysis),
         "notes": [
             {"id": f.id, "verdict": f.verdict.value, "evidence": f.evidence, "cause": f.cause}
             | {"fix": f.fix}
             for f in analysis.fired
         ],
         "unverified": [{"id": f.id, "evidence": f.evidence} for f in analysis.unverified],
+        "stopping": stopping.as_json(run),
         "trials": {
             "planned": len(run.plan),
             "finished": sum(entry.ok for entry in run.entries),

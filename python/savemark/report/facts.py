@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
 from savemark.records import Run
 from savemark.records.frame import setting
 from savemark.report.analysis import Analysis
+from savemark.report.stopping import sentence
 from savemark.report.table import Datum, Line, Table
 from savemark.report.words import binary, gbs, span
 from savemark.stats import Ceiling, TargetResult
@@ -51,7 +53,7 @@ def ceilings_table(result: TargetResult) -> Table:
             Datum(str(c.seconds.n), c.seconds.n),
         ]))  # fmt: skip
     heads = ["ceiling", "GB/s", "[low high]", "operations/s", "sync latency", "ratio", "n"]
-    note = "Measured between the trials of this run, once per repeat, on the same target."
+    note = "On the same target; a run measures them between its trials, once per repeat."
     return Table(f"ceilings_{result.label}", f"Ceilings on {result.label}", heads, lines, note)
 
 
@@ -68,6 +70,10 @@ def coverage_table(analysis: Analysis) -> Table:
     order = run.study.get("order", "not recorded")
     note = f"Order: {order}, seed {run.order_seed}. "
     note += "Each repeat is a block that holds every setting and every ceiling once."
+    if rule := sentence(run):
+        note += f" Then blocks of what is not known well enough, without ceilings. {rule}"
+    if run.origin == "imported":
+        note = "Imported: in the order of the files. Not run: what the design behind them has more."
     return Table("coverage", "Coverage", heads, lines, note)
 
 
@@ -101,10 +107,35 @@ def design_table(run: Run) -> Table:
     return Table("design", "Design", ["factor", "levels"], lines)
 
 
+def runs_table(run: Run) -> Table | None:
+    """The runs that were put together, each with its name."""
+    lines = [
+        Line([
+            Datum(name, css="name"),
+            Datum(part.started_at.replace("T", " ")),
+            Datum(part.version),
+            Datum(str((part.host.get("cpu") or {}).get("model") or "")),
+            Datum(str(part.host.get("kernel_release") or "")),
+            Datum(shlex.join(part.command)),
+            Datum(str(part.folder)),
+        ])
+        for name, part in run.parts.items()
+    ]  # fmt: skip
+    heads = ["run", "started", "savemark", "processor", "kernel", "command", "folder"]
+    return Table("runs", "Runs", heads, lines) if lines else None
+
+
 def machine_table(run: Run) -> Table:
     """The host as recorded, whatever it holds."""
-    lines = [Line([Datum(name), Datum(text)]) for name, text in _flat(run.host)]
-    lines += [Line([Datum(f"target {t.label}"), Datum(t.target)]) for t in run.targets]
+    host = dict(run.host)
+    if len(run.targets) > 1:
+        host.pop("target", None)  # that of the first; each has its own lines below
+    lines = [Line([Datum(name), Datum(text)]) for name, text in _flat(host)]
+    for target in run.targets:
+        name = f"target {target.label}"
+        lines.append(Line([Datum(name), Datum(target.target)]))
+        if len(run.targets) > 1:
+            lines += [Line([Datum(k), Datum(v)]) for k, v in _flat(target.facts, name)]
     lines += [
         Line([Datum("savemark"), Datum(run.version)]),
         Line([Datum("run"), Datum(run.run_id)]),

@@ -29,9 +29,16 @@ class Figure:
     needs: tuple[str, ...]
     draw: Callable[[Analysis], list[Panel]]
     order: int = 50
+    # Why it does not apply to this run (None if it does): too few factors, another workload.
+    applies: Callable[[Analysis], str | None] = lambda _: None
+    columns: int = 2  # panels side by side, on a wide page and in the file
+    wide: bool = False  # too wide for a narrow screen: scrolled there, not shrunk
+    apart: bool = False  # one file per panel, named after its title
 
     def absent(self, analysis: Analysis) -> str | None:
         """Why it cannot be drawn from these records, or None."""
+        if why := self.applies(analysis):
+            return why
         rows = analysis.frame
         lacks = [
             n for n in self.needs if n not in rows.columns or rows[n].null_count() == len(rows)
@@ -51,13 +58,13 @@ def each_phase(
             for phase in result.phases:
                 drawn = chart(analysis, result, phase)
                 if drawn is not None:
-                    panels.append(Panel(_heading(phase, result.label if several else ""), drawn))
+                    panels.append(Panel(heading(phase, result.label if several else ""), drawn))
         return panels
 
     return draw
 
 
-def _heading(name: str, label: str = "") -> str:
+def heading(name: str, label: str = "") -> str:
     """The words above a panel: what the phase promises, and where it ran."""
     promise = {"save": "Save (durable)", "restore": "Restore (verified)"}
     return " · ".join(part for part in (label, promise.get(name, name.capitalize())) if part)

@@ -34,6 +34,10 @@ class Legacy:
         """All tests."""
         return sum(len(times) for times in self.cells.values())
 
+    def repeats(self, cell: tuple[str, int]) -> int:
+        """Repeats of one cell."""
+        return len(self.cells[cell])
+
     def statistic(self, cell: tuple[str, int], part: str, of: Statistic) -> float:
         """Minimum or median of save, restore or total of one cell."""
         return of([_part(times, part) for times in self.cells[cell]])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from savemark.report import corrected, facts, legacy, settings
+from savemark.report import blocked, corrected, durability, facts, interval, legacy
 from savemark.report.analysis import Analysis
+from savemark.report.storages import storages_tables
+from savemark.report.study import parts
 from savemark.report.verdict import decision, messages
 
 if TYPE_CHECKING:
@@ -21,17 +23,23 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     shown, more = messages(analysis)
     parts += [f"* **{f.id}** {f.message}" for f in shown]
     parts += [f"* … {more} more under “Is it true?”"] if more else []
-    for table in settings.tables(analysis):
+    for table in blocked.tables(analysis):
         parts += ["", f"## {table.title}", "", table.markdown()]
     parts += ["## Figures", ""]
     for each in drawn:
-        link = f"![{each.figure.title}](figures/{each.figure.name}.svg)"
-        parts += [
-            f"### {each.figure.title}",
-            "",
-            link if each.panels else f"Not drawn: {each.why}.",
-        ]
-        parts += ["", each.figure.caption, ""]
+        if each.panels:
+            links = [f"![{each.figure.title}](figures/{name}.svg)" for name in each.files]
+            parts += [f"### {each.figure.title}", "", *links, "", each.figure.caption, ""]
+    if not durability.applies(analysis):
+        parts += [durability.WRONG, ""]
+    absent = [
+        f"{each.figure.title} ({each.why})" for each in drawn if not each.panels and not each.quiet
+    ]
+    parts += [f"Not drawn: {'; '.join(absent)}.", ""] if absent else []
+    if found := interval.places(analysis):
+        job = f"{interval.STATE_BYTES / 1e9:g} GB on a job that fails every"
+        parts += ["## Interval", "", f"A state of {job} {interval.MTBF_S / 3600:g} hours:", ""]
+        parts += [interval.table(found).markdown()]
     parts += ["## Ceilings", ""]
     parts += [facts.ceilings_table(result).markdown() for result in analysis.results]
     parts += ["## Is it true?", ""]
@@ -40,6 +48,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     if failures := facts.failures_table(run):
         parts += [failures.markdown()]
     parts += [facts.design_table(run).markdown(), *_studies(analysis)]
+    if runs := facts.runs_table(run):
+        parts += ["## Runs", "", runs.markdown()]
     parts += ["## Machine", "", facts.machine_table(run).markdown()]
     parts += ["To repeat it:", "", "```sh", shlex.join(run.command), "```", ""]
     return "\n".join(parts)
@@ -58,13 +68,12 @@ def when(analysis: Analysis) -> str:
 
 
 def _studies(analysis: Analysis) -> list[str]:
-    parts = ["## The original study’s tables", ""]
-    for result in analysis.results:
-        data = legacy.of_result(result)
-        if data is None:
-            continue
-        for table in (corrected.streams_table(result), corrected.codec_table(result)):
-            parts += [f"### {table.title} ({result.label})", "", table.markdown()] if table else []
-        parts += [f"### Legacy definitions ({result.label})", "", legacy.WRONG, ""]
-        parts += ["```", legacy.text(data).rstrip(), "```", ""]
-    return parts if len(parts) > 2 else []
+    text = ["## The original study’s tables", ""]
+    for table in storages_tables(analysis):
+        text += [f"### {table.title}", "", table.markdown()]
+    for part in parts(analysis):
+        for twin in (corrected.streams_table(part.result), corrected.codec_table(part.result)):
+            text += [f"### {twin.title} ({part.title})", "", twin.markdown()] if twin else []
+        text += [f"### Legacy definitions ({part.title})", "", legacy.WRONG, ""]
+        text += ["```", legacy.text(part.legacy).rstrip(), "```", ""]
+    return text if len(text) > 2 else []

@@ -11,11 +11,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from savemark.checks import Verdict
-from savemark.report import corrected, facts, legacy, settings
+from savemark.report import blocked, corrected, durability, facts, interval, legacy
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure
 from savemark.report.markdown import title, when
-from savemark.report.palette import codec_order, css_variables
+from savemark.report.palette import css_variables
+from savemark.report.storages import storages_tables
+from savemark.report.study import parts
 from savemark.report.table import Table
 from savemark.report.verdict import decision, messages
 
@@ -29,7 +31,9 @@ class Drawn:
 
     figure: Figure
     panels: list[tuple[str, str]]
+    files: list[str]  # names below figures/, without their endings
     why: str | None
+    quiet: bool = False  # another figure shows it better, or it is about another workload
 
 
 def page(analysis: Analysis, drawn: list[Drawn]) -> str:
@@ -44,6 +48,7 @@ def page(analysis: Analysis, drawn: list[Drawn]) -> str:
     environment.globals["figures"] = lambda section: [
         d for d in drawn if d.figure.section == section
     ]
+    environment.globals["elsewhere"] = [d for d in drawn if d.quiet]
     environment.filters["svg"] = Markup  # our own drawing, its texts escaped by the renderer
     return environment.get_template("report.html").render(_context(analysis))
 
@@ -51,6 +56,7 @@ def page(analysis: Analysis, drawn: list[Drawn]) -> str:
 def _context(analysis: Analysis) -> dict[str, Any]:
     run, (state, badge) = analysis.run, analysis.badge
     shown, more = messages(analysis)
+    found = interval.places(analysis)
     return {
         "title": title(analysis),
         "when": when(analysis),
@@ -60,17 +66,25 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "decision": decision(analysis),
         "messages": shown,
         "more": more,
-        "tables": settings.tables(analysis),
+        "tables": blocked.tables(analysis),
         "levels": _levels(analysis),
-        "blocked": any(cell.blocked for result in analysis.results for cell in result.cells),
         "ceilings": [facts.ceilings_table(r) for r in analysis.results if r.ceilings],
         "findings": analysis.findings,
         "marks": MARKS,
+        "places": found,
+        "interval": interval.table(found),
+        "job_bytes": interval.STATE_BYTES,
+        "job_mtbf": interval.MTBF_S,
+        "restart": interval.RESTART_S,
+        "interval_script": Markup((TEMPLATE / "interval.js").read_text(encoding="utf-8")),
         "coverage": facts.coverage_table(analysis),
         "failures": facts.failures_table(run),
         "design": facts.design_table(run),
+        "storages": storages_tables(analysis),
         "studies": _studies(analysis),
         "wrong": legacy.WRONG,
+        "exercise": "" if durability.applies(analysis) else durability.WRONG,
+        "runs": facts.runs_table(run),
         "machine": facts.machine_table(run),
         "command": shlex.join(run.command),
         "files": _files(analysis),
@@ -83,21 +97,15 @@ def _context(analysis: Analysis) -> dict[str, Any]:
 
 def _levels(analysis: Analysis) -> dict[str, list[str]]:
     """The values that a filter offers, for the factors that vary."""
-    cells = [cell for result in analysis.results for cell in result.cells]
-    levels = {
-        "codec": codec_order([cell.codec for cell in cells]),
-        "streams": [str(n) for n in sorted({cell.streams for cell in cells})],
-    }
-    return {name: values for name, values in levels.items() if len(values) > 1}
+    return {f.name: [f.shown(level) for level in f.levels] for f in analysis.own_factors}
 
 
 def _studies(analysis: Analysis) -> list[tuple[str, list[Table], str]]:
-    """Per target: its label, the corrected tables, the legacy text."""
+    """Per storage (and payload): its title, the corrected tables, the legacy text."""
     found = []
-    for result in analysis.results:
-        if data := legacy.of_result(result):
-            twins = (corrected.streams_table(result), corrected.codec_table(result))
-            found.append((result.label, [t for t in twins if t], legacy.text(data)))
+    for part in parts(analysis):
+        twins = (corrected.streams_table(part.result), corrected.codec_table(part.result))
+        found.append((part.title, [t for t in twins if t], legacy.text(part.legacy)))
     return found
 
 

@@ -47,6 +47,20 @@ def codec_scale(codecs: Sequence[str]) -> tuple[alt.Scale, alt.Scale]:
     return alt.Scale(domain=names, range=colours), alt.Scale(domain=names, range=shapes)
 
 
+def level_scale(name: str, levels: Sequence[str]) -> tuple[alt.Scale, alt.Scale]:
+    """Colour and shape per level of a factor: a codec keeps its own, others take the row in turn.
+
+    `name` is the factor's. More levels than colours start again with another shape.
+    """
+    if name == "codec":
+        return codec_scale(levels)
+    row = [CODECS[codec][0] for codec in ("tar", "zstd", "lz4", "gzip", "zlib", "planes", "none")]
+    names, places = list(levels), range(len(levels))
+    colours = [row[i % len(row)] for i in places]
+    shapes = [SHAPES[(i + i // len(row)) % len(SHAPES)] for i in places]
+    return alt.Scale(domain=names, range=colours), alt.Scale(domain=names, range=shapes)
+
+
 def codec_order(codecs: Sequence[str]) -> list[str]:
     """The codecs of a run in the fixed order, unknown ones last."""
     known = list(CODECS)

@@ -9,11 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from savemark.checks import Finding, Verdict
+from savemark.records import Run
+from savemark.report import blocked, stopping
 from savemark.report.analysis import Analysis, analyse, ranked
 from savemark.report.facts import ceiling_list, headline
-from savemark.report.settings import place
+from savemark.report.settings import place, range_of
 from savemark.report.verdict import decision, messages
-from savemark.report.words import binds, gbs, interval, kinds, percent
+from savemark.report.words import binds, gbs, kinds, percent, seconds
 from savemark.stats import Cell, TargetResult
 
 ROWS = 12
@@ -24,15 +26,19 @@ UNITS = (
 STYLES = {Verdict.BLOCK: "bold red", Verdict.FLAG: "yellow", Verdict.NOTE: "cyan"}
 
 
-def show(run_dir: Path, console: Console) -> None:
+def show(source: Path | Run, console: Console, *, show_blocked: bool = False) -> None:
     """Print everything but the path of the report."""
-    analysis = analyse(run_dir)
+    analysis = analyse(source, show_blocked=show_blocked)
     for result in analysis.results:
         _target(console, analysis, result)
+    for line in blocked.listed(analysis):
+        _print(console, line, "bold red")
     _print(console, UNITS, "dim")
     console.print()
     for sentence in decision(analysis):
         _print(console, sentence, "bold")
+    if rule := stopping.sentence(analysis.run):
+        _labelled(console, "repeats", rule, "")
     state, words = analysis.badge
     _labelled(console, "result", words, {"valid": "green", "noted": "green"}.get(state, "bold red"))
     shown, more = messages(analysis)
@@ -60,7 +66,7 @@ def _target(console: Console, analysis: Analysis, result: TargetResult) -> None:
         row = [cell.setting]
         for phase in result.phases:
             row += _phase(cell, phase, wide)
-        row += [f"{cell.ratio:.2f}", f"{cell.cpu_s_per_gib:.2f}"] if cell.n else ["–", "–"]
+        row += [f"{cell.ratio:.2f}", f"{cell.cpu_s_per_gib:.2f}"] if cell.sized else ["–", "–"]
         table.add_row(*(Text(word) for word in row), words, style="bold" if mark == "best" else "")
     console.print(table)
     if len(cells) > ROWS:
@@ -95,8 +101,9 @@ def _phase(cell: Cell, name: str, wide: bool) -> list[str]:
     if name in cell.blocked:
         return [cell.blocked[name], *empty]
     limit = f"{percent(phase.of_limit)} {binds(phase.limit)}".strip()
-    brackets = [interval(phase.slowest, phase.fastest)] if wide else []
-    return [gbs(phase.user_rate), *brackets, limit]
+    brackets = [range_of(phase)] if wide else []
+    middle = gbs(phase.user_rate) if phase.user_bytes else f"{seconds(phase.seconds.median)} s"
+    return [middle, *brackets, limit]
 
 
 def _note(console: Console, finding: Finding) -> None:

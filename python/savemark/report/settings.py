@@ -5,14 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from savemark.report.analysis import Analysis, ranked
+from savemark.report.factors import amount
 from savemark.report.table import Datum, Line, Table
 from savemark.report.words import binds, gbs, interval, kinds, percent, seconds
 from savemark.stats import Cell, PhaseStat, Ranking, TargetResult
 
+Levels = dict[tuple[str, str], dict[str, str]]
+
 
 def tables(analysis: Analysis) -> list[Table]:
-    """One per target."""
-    return [_table(result, len(analysis.results) > 1) for result in analysis.results]
+    """One per target, and where what is saved varies, one for each of that."""
+    levels = analysis.levels()
+    return [
+        _table(analysis, part, levels, given)
+        for result in analysis.results
+        for given, part in result.by_given().items()
+    ]
 
 
 def place(cell: Cell, found: Ranking | None) -> str:
@@ -22,72 +30,102 @@ def place(cell: Cell, found: Ranking | None) -> str:
     return "best" if cell.setting == found.best.setting else "tied"
 
 
-def _table(result: TargetResult, several: bool) -> Table:
+def _table(analysis: Analysis, result: TargetResult, levels: Levels, given: str) -> Table:
     lines, found = ranked(result)
-    names = result.phases
+    names, coded = result.phases, analysis.coded
     spreads = [p.seconds for c in lines for p in c.phases.values()]
     kind = kinds(spreads) if spreads else "range"
-    columns, groups = ["setting", "", "n", "total s"], [("", 4)]
+    # Many factors: a column each, to sort by; two fit into one name.
+    heads = ["setting"]
+    if analysis.short_title is not None:
+        heads = [factor.title for factor in analysis.own_factors]
+    columns, groups = [*heads, "", "n", "total s"], [("", len(heads) + 3)]
     for name in names:
-        columns += ["seconds", "GB/s", f"[{kind.split(',')[0]}]", "stored GB/s", "of limit"]
-        groups.append((name, 5))
-    columns += ["ratio", "CPU s/GiB"]
-    groups.append(("", 2))
-    title = f"Every setting on {result.label}" if several else "Every setting"
+        part = ["seconds", "GB/s", f"[{kind.split(',')[0]}]", "stored GB/s", "of limit"]
+        part = part if coded else [each for each in part if each != "stored GB/s"]
+        columns += part
+        groups.append((name, len(part)))
+    last = ["ratio", "CPU s/GiB"] if coded else ["CPU s/GiB"]
+    title = f"Every setting on {result.label}" if len(analysis.results) > 1 else "Every setting"
+    title += f", {given}" if given else ""
+    codec = (
+        "disk ceiling × ratio and codec speed × cores, both" if coded else "ceilings that apply,"
+    )
     note = (
         "GB/s = 10⁹ user bytes per second, from the median time. “Of limit” is the share of "
-        "the lower of disk ceiling × ratio and codec speed × cores, both measured in this run, and "
-        f"says which of them binds. In brackets: {kind}. CPU is user + system time of the process, "
-        "all phases, per GiB of state."
+        f"the lower of {codec} measured in this run, and says which of them binds. In brackets: "
+        f"{kind}. CPU is user + system time of the process, all phases, per GiB of state."
     )
-    body = [_line(cell, names, found) for cell in lines]
-    return Table(f"settings_{result.label}", title, columns, body, note, groups)
+    body = []
+    for cell in lines:
+        mine = levels.get((cell.label, cell.setting), {})
+        own = [Datum(cell.setting, css="name")] if len(heads) == 1 else _levels(analysis, mine)
+        body.append(Line([*own, *_line(cell, names, found, coded)], mine, place(cell, found)))
+    name = f"settings_{result.label}" + (f"_{given}" if given else "")
+    return Table(name, title, [*columns, *last], body, note, [*groups, ("", len(last))])
 
 
-def _line(cell: Cell, names: list[str], found: Ranking | None) -> Line:
-    mark = place(cell, found)
-    words = {"best": "◀ best", "tied": "tied"}.get(mark, "")
+def _levels(analysis: Analysis, mine: dict[str, str]) -> list[Datum]:
+    data = []
+    for place, factor in enumerate(analysis.own_factors):
+        text = mine.get(factor.name, "–")
+        number = amount(text) if factor.numeric else None
+        data.append(Datum(text, number, css="name" if place == 0 else ""))
+    return data
+
+
+def _line(cell: Cell, names: list[str], found: Ranking | None, coded: bool) -> list[Datum]:
+    words = {"best": "◀ best", "tied": "tied"}.get(place(cell, found), "")
     if cell.failed:
         words = f"{words} {cell.failed} failed".strip()
-    data = [Datum(cell.setting, css="name"), Datum(words, css="mark"), Datum(str(cell.n), cell.n)]
-    for name in names:
-        data += _phase(cell, name)
     total = "–" if not cell.total or cell.blocked else seconds(cell.total.median)
-    data.insert(3, Datum(total, cell.total.median if total != "–" and cell.total else 1e99))
-    cpu = f"{cell.cpu_s_per_gib:.2f}" if cell.n else "–"
-    data += [
-        Datum(f"{cell.ratio:.2f}" if cell.n else "–", cell.ratio),
-        Datum(cpu, cell.cpu_s_per_gib),
+    data = [
+        Datum(words, css="mark"),
+        Datum(str(cell.n), cell.n),
+        Datum(total, cell.total.median if total != "–" and cell.total else 1e99),
     ]
-    attributes = {"codec": cell.codec, "streams": str(cell.streams)}
-    return Line(data, attributes, mark)
+    for name in names:
+        data += _phase(cell, name, coded)
+    if coded:
+        data.append(Datum(f"{cell.ratio:.2f}" if cell.sized else "–", cell.ratio))
+    cpu = f"{cell.cpu_s_per_gib:.2f}" if cell.sized and cell.cpu_s_per_gib else "–"
+    return [*data, Datum(cpu, cell.cpu_s_per_gib)]
 
 
-def _phase(cell: Cell, name: str) -> list[Datum]:
+def _phase(cell: Cell, name: str, coded: bool) -> list[Datum]:
     phase = cell.phases.get(name)
     if phase is None:
-        return [Datum("–", -1.0) for _ in range(5)]
+        return [Datum("–", -1.0) for _ in range(5 if coded else 4)]
     css = "blocked" if name in cell.blocked else ""
     why = f"blocked by {cell.blocked[name]}" if css else ""
     share = phase.of_limit
     limit = f"{percent(share)} {binds(phase.limit)}".strip()
     low, full = phase.slowest, min(share, 1.0) if share and not css else None
+    stored = [Datum(gbs(phase.stored_rate), phase.stored_rate, "", css)] if coded else []
     data = [
         Datum(seconds(phase.seconds.median), phase.seconds.median, _trials(phase), css),
-        Datum(gbs(phase.user_rate), phase.user_rate, _trials(phase), css),
-        Datum(interval(low, phase.fastest), low, phase.seconds.kind, f"{css} quiet"),
-        Datum(gbs(phase.stored_rate), phase.stored_rate, "", css),
+        # The same trials, but one tip is enough: of the two numbers the first carries it.
+        Datum(gbs(phase.user_rate), phase.user_rate, "", css),
+        Datum(range_of(phase), low, phase.seconds.kind, f"{css} quiet"),
+        *stored,
         Datum(limit, share or -1.0, _limit(phase), css, full),
     ]
     return [Datum(why, data[0].sort, css="why"), *data[1:]] if css else data
 
 
+def range_of(phase: PhaseStat) -> str:
+    """Its interval (or range) in GB/s; in seconds where no bytes are known."""
+    if phase.user_bytes:
+        return interval(phase.slowest, phase.fastest)
+    return f"[{seconds(phase.seconds.low)} {seconds(phase.seconds.high)}] s"
+
+
 def _trials(phase: PhaseStat) -> str:
-    parts = [
-        f"repeat {repeat + 1}: {seconds(s)} s, {gbs(phase.user_bytes / s)} GB/s"
+    return "\n".join(
+        f"repeat {repeat + 1}: {seconds(s)} s"
+        + (f", {gbs(phase.user_bytes / s)} GB/s" if phase.user_bytes else "")
         for repeat, s in phase.trials
-    ]
-    return "\n".join(parts)
+    )
 
 
 def _limit(phase: PhaseStat) -> str:
@@ -98,8 +136,7 @@ def _limit(phase: PhaseStat) -> str:
 
 def rows(analysis: Analysis) -> list[dict[str, Any]]:
     """The same in base units, for CSV and JSON."""
-    found = []
-    names = list(dict.fromkeys(name for result in analysis.results for name in result.phases))
+    found, levels, names = [], analysis.levels(), analysis.phases
     for result in analysis.results:
         cells, ranking = ranked(result)
         for cell in cells:
@@ -108,12 +145,17 @@ def rows(analysis: Analysis) -> list[dict[str, Any]]:
                 "setting": cell.setting,
                 "codec": cell.codec,
                 "streams": cell.streams,
+                **{
+                    k: v
+                    for k, v in levels.get((cell.label, cell.setting), {}).items()
+                    if k not in ("codec", "streams")
+                },
                 "n": cell.n,
                 "failed": cell.failed,
                 "place": place(cell, ranking),
                 "total_s_median": cell.total.median if cell.total else None,
-                "ratio": cell.ratio if cell.n else None,
-                "cpu_s_per_gib": cell.cpu_s_per_gib if cell.n else None,
+                "ratio": cell.ratio if cell.sized else None,
+                "cpu_s_per_gib": cell.cpu_s_per_gib if cell.sized else None,
             }
             for name in names:
                 row |= _base(name, cell)
@@ -129,11 +171,12 @@ def _base(name: str, cell: Cell) -> dict[str, Any]:
         "s_low": spread and spread.low,
         "s_high": spread and spread.high,
         "interval": spread and spread.kind,
-        "user_bytes": phase and phase.user_bytes,
-        "stored_bytes": phase and phase.stored_bytes,
-        "user_bytes_per_s": phase and phase.user_rate,
-        "stored_bytes_per_s": phase and phase.stored_rate,
-        "cpu_s_per_gib": phase and phase.cpu_s_per_gib,
+        # Nothing moves no bytes: a zero stands for "not recorded".
+        "user_bytes": phase and (phase.user_bytes or None),
+        "stored_bytes": phase and (phase.stored_bytes or None),
+        "user_bytes_per_s": phase and (phase.user_rate or None),
+        "stored_bytes_per_s": phase and (phase.stored_rate or None),
+        "cpu_s_per_gib": phase and (phase.cpu_s_per_gib if cell.sized else None),
         "limit_bytes_per_s": limit and limit.rate,
         "limit": limit and limit.name,
         "of_limit": phase and phase.of_limit,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import polars as pl
+
 from savemark.checks import Finding
+from savemark.checks.flush import PROMISES
 from savemark.checks.repeats import leader
 from savemark.report.analysis import Analysis
-from savemark.report.words import both, gbs, percent, where
+from savemark.report.words import both, gbs, percent, seconds, where
 from savemark.stats import TOTAL, Cell, Ranking, TargetResult
 
 MESSAGES = 5
@@ -18,9 +23,34 @@ def decision(analysis: Analysis) -> list[str]:
     sentences = []
     several = len(analysis.results) > 1
     for result in analysis.results:
-        sentence = _decide(result, f"On {result.label}" if several else "Here")
-        sentences.append(" ".join(part for part in (sentence, _codecs(result)) if part))
+        for given, part in result.by_given().items():
+            here = f"On {result.label}" if several else "Here"
+            here += f", for {given}," if given else ""
+            for promise, alike in by_promise(analysis, part).items():
+                which = f"{here}, of what promises {promise}," if promise else here
+                sentence = _decide(alike, which)
+                sentences.append(" ".join(s for s in (sentence, _codecs(alike)) if s))
     return sentences or ["This run holds no trial, so there is nothing to decide."]
+
+
+def by_promise(analysis: Analysis, result: TargetResult) -> dict[str, TargetResult]:
+    """The cells apart by what is durable when their clocks stop; one part, "", if all are alike.
+
+    A setting that promises less is faster for that reason alone (HC-12).
+    """
+    rows = analysis.frame.filter(
+        (pl.col("role") == "trial") & (pl.col("label") == result.label)
+    ).drop_nulls("contract")
+    told = dict(rows.select("setting", "contract").unique(maintain_order=True).rows())
+    kinds = list(dict.fromkeys(told.values()))
+    if len(kinds) < 2 or any(cell.setting not in told for cell in result.cells):
+        return {"": result}
+    return {
+        PROMISES.get(kind, kind): replace(
+            result, cells=tuple(cell for cell in result.cells if told[cell.setting] == kind)
+        )
+        for kind in kinds
+    }
 
 
 def messages(analysis: Analysis) -> tuple[list[Finding], int]:
@@ -56,7 +86,11 @@ def _ties(found: Ranking) -> str:
     repeats = f"{found.best.n} repeat{'s' * (found.best.n > 1)}"
     if found.tied:
         names = both([cell.setting for cell in found.tied])
-        return f" (the least CPU; in speed {repeats} cannot tell it from {names})"
+        # Where no CPU time is recorded, the leading group is in the order of its medians.
+        why = "the least CPU; in speed" if found.best.cpu_s_per_gib else "the smallest median;"
+        return f" ({why} {repeats} cannot tell it from {names})"
+    if found.best.n == 1:
+        return f" (the fastest of {found.compared} in one repeat each, which proves nothing)"
     if found.tested:
         return f" (the fastest of {found.compared}, Holm-corrected p < 0.05)"
     return (
@@ -66,10 +100,14 @@ def _ties(found: Ranking) -> str:
 
 def _speeds(found: Ranking, result: TargetResult) -> str:
     verbs = {"save": "saves", "restore": "restores", "write": "writes", "read": "reads"}
+    verbs["iterate"] = "computes and saves"
     parts = []
     for name in result.phases:
         phase = found.best.phases.get(name)
         if phase is None or name in found.best.blocked:
+            continue
+        if not phase.user_bytes:
+            parts.append(f"it {verbs.get(name, name)} in {seconds(phase.seconds.median)} s")
             continue
         text = f"it {verbs.get(name, name)} {gbs(phase.user_rate)} GB/s"
         if phase.limit:

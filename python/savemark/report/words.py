@@ -8,7 +8,9 @@ from savemark.stats import Limit, Spread
 
 
 def gbs(rate: float) -> str:
-    """Bytes per second as decimal GB/s with three significant digits or so."""
+    """Bytes per second as decimal GB/s with three significant digits or so; a dash for none."""
+    if not rate:
+        return "–"  # no bytes are known: a rate of zero would be a lie
     value = rate / 1e9
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
@@ -27,7 +29,8 @@ def binary(count: float) -> str:
     """Bytes as `1.5 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
-            return f"{count:.0f} {unit}" if count >= 10 or unit == "B" else f"{count:.1f} {unit}"
+            whole = count >= 10 or count == int(count)
+            return f"{count:.0f} {unit}" if whole else f"{count:.1f} {unit}"
         count /= 1024
     return f"{count:.1f} TiB"
 

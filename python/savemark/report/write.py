@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from savemark.records import write_timelines
-from savemark.report import legacy, render, settings
+from savemark.records import Run, write_timelines
+from savemark.report import blocked, legacy, render
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.facts import ceiling_list
+from savemark.report.figure import Figure
 from savemark.report.figures import all_figures
 from savemark.report.markdown import markdown
 from savemark.report.page import Drawn, page
+from savemark.report.study import parts
 from savemark.report.table import write_csv
 
 
-def write(run_dir: Path) -> Path:
+def write(source: Path | Run, *, show_blocked: bool = False) -> Path:
     """Write the page last, so that its links to tables and figures are never ahead of them."""
-    analysis = analyse(run_dir)
-    write_timelines(run_dir)
+    analysis = analyse(source, show_blocked=show_blocked)
+    run_dir = analysis.run.folder
+    run_dir.mkdir(parents=True, exist_ok=True)
+    write_timelines(analysis.run)
     drawn = _figures(analysis, run_dir / "figures")
     _tables(analysis, run_dir / "tables")
     (run_dir / "report.md").write_text(markdown(analysis, drawn), encoding="utf-8")
@@ -30,25 +34,31 @@ def write(run_dir: Path) -> Path:
 
 def _figures(analysis: Analysis, folder: Path) -> list[Drawn]:
     folder.mkdir(exist_ok=True)
-    found = []
-    for figure in all_figures():
-        why = figure.absent(analysis)
-        panels = [] if why else figure.draw(analysis)
-        if not panels:
-            found.append(Drawn(figure, [], why or "no finished trial has what it shows"))
-            continue
-        drawing = render.svg(panels)
-        (folder / f"{figure.name}.svg").write_text(drawing, encoding="utf-8")
-        (folder / f"{figure.name}.png").write_bytes(render.png(drawing))
-        inline = [(p.title, render.inline(p, f"{figure.name}{i}")) for i, p in enumerate(panels)]
-        found.append(Drawn(figure, inline, None))
-    return found
+    return [_figure(analysis, figure, folder) for figure in all_figures()]
+
+
+def _figure(analysis: Analysis, figure: Figure, folder: Path) -> Drawn:
+    if other := figure.applies(analysis):
+        return Drawn(figure, [], [], other, quiet=True)
+    why = figure.absent(analysis)
+    panels = [] if why else figure.draw(analysis)
+    if not panels:
+        return Drawn(figure, [], [], why or "no finished trial has what it shows")
+    drawings = [render.draw(panel, f"{figure.name}{i}") for i, panel in enumerate(panels)]
+    files = {figure.name: drawings}
+    if figure.apart:
+        files = {f"{figure.name}_{safe(each.title)}": [each] for each in drawings}
+    for name, panel_set in files.items():
+        drawing = render.alone(panel_set, figure.columns)
+        (folder / f"{name}.svg").write_text(drawing, encoding="utf-8")
+        (folder / f"{name}.png").write_bytes(render.png(drawing))
+    return Drawn(figure, [(d.title, render.inline(d)) for d in drawings], list(files), None)
 
 
 def _tables(analysis: Analysis, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     analysis.frame.write_csv(folder / "phases.csv")
-    write_csv(folder / "settings.csv", settings.rows(analysis))
+    write_csv(folder / "settings.csv", blocked.rows(analysis))
     write_csv(folder / "ceilings.csv", [
         {"target": result.label, "name": c.name, "phase": c.phase, "n": c.seconds.n}
         | {"s_median": c.seconds.median, "bytes_per_s": c.rate, "operations_per_s": c.iops}
@@ -61,12 +71,11 @@ def _tables(analysis: Analysis, folder: Path) -> None:
         | {"cause": f.cause, "fix": f.fix}
         for f in analysis.findings
     ])  # fmt: skip
-    for result in analysis.results:
-        if data := legacy.of_result(result):
-            name = f"legacy_{_safe(result.label)}.txt"
-            (folder / name).write_text(legacy.text(data), encoding="utf-8")
+    for part in parts(analysis):
+        name = f"legacy_{safe(part.title)}.txt"
+        (folder / name).write_text(legacy.text(part.legacy), encoding="utf-8")
 
 
-def _safe(label: str) -> str:
+def safe(label: str) -> str:
     """A label as part of a file name."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in label).strip(".") or "target"

@@ -1,4 +1,4 @@
-"""The run folder while a run writes it: `run.json` once, then one line per finished trial."""
+"""The run folder while a run writes it: `run.json` first, then one line per finished trial."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RunFolder:
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
             raise usage(f"{path} is not empty", "choose another --out, or --resume that folder")
-        _write_durably(path / HEAD, json.dumps(head, indent=1, ensure_ascii=False) + "\n")
+        _write_head(path, head)
         return cls(path, head)
 
     @classmethod
@@ -48,6 +48,11 @@ class RunFolder:
         self._records.flush()
         os.fsync(self._records.fileno())
         self.finished.add(int(line["index"]))
+
+    def extend(self, entries: list[Json]) -> None:
+        """Add trials to the end of the plan in `run.json`, which is whole at any moment."""
+        self.head["plan"] = [*self.head["plan"], *entries]
+        _write_head(self.path, self.head)
 
     def log(self, message: str) -> None:
         """Add a line with the time of day to `log.txt`."""
@@ -110,6 +115,10 @@ def read_head(path: Path) -> Json:
     if not isinstance(head, dict) or head.get("schema") != 1:
         raise usage(f"{path / HEAD} is not of schema 1", "use the version that made this run")
     return head
+
+
+def _write_head(path: Path, head: Json) -> None:
+    _write_durably(path / HEAD, json.dumps(head, indent=1, ensure_ascii=False) + "\n")
 
 
 def _write_durably(path: Path, text: str) -> None:

@@ -24,14 +24,19 @@ class Forecast:
     held_bytes: float  # at one time
     asked_repeats: int  # before the budget cut them down
     assumed_bytes_per_s: float | None  # of a storage that was not measured
+    stretch: float = 1.0  # how many times more it is if every setting is repeated to the cap
 
     def as_json(self) -> dict[str, float]:
         """Return the figures kept in `run.json`."""
-        return {
+        figures: dict[str, float] = {
             "seconds": round(self.seconds, 3),
             "written_bytes": int(self.written_bytes),
             "held_bytes": int(self.held_bytes),
         }
+        if self.study.until is not None:
+            figures["most_seconds"] = round(self.seconds * self.stretch, 3)
+            figures["most_written_bytes"] = int(self.written_bytes * self.stretch)
+        return figures
 
     @property
     def over_budget(self) -> bool:
@@ -55,9 +60,12 @@ def forecast(
         limit = min(_limit_bytes(target) for target in targets)
         sized = study.with_size(sizing.choose(study, keys, labels, rates, limit))
     total = sizing.total(sized, keys, labels, rates)
+    fitting = max(1, int(study.budget_s / (total.seconds / study.repeats)))
     if hard_budget and total.seconds > study.budget_s:
-        fitting = int(study.budget_s / (total.seconds / study.repeats))
-        sized = replace(sized, repeats=min(study.repeats, max(1, fitting)))
+        sized = replace(sized, repeats=min(study.repeats, fitting))
+    if hard_budget and study.max_repeats:
+        most = min(study.max_repeats, max(sized.repeats, fitting))
+        sized = replace(sized, max_repeats=most)
     share = sized.repeats / study.repeats
     assumed = sizing.ASSUMED in rates.storages.values()
     return Forecast(
@@ -68,6 +76,7 @@ def forecast(
         held_bytes=total.held,
         asked_repeats=study.repeats,
         assumed_bytes_per_s=sizing.ASSUMED.save if assumed else None,
+        stretch=(sized.max_repeats or sized.repeats) / sized.repeats,
     )
 
 

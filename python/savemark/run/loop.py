@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import savemark._engine as engine
 from savemark.errors import SavemarkError, from_exception
 from savemark.run.folder import Json, RunFolder
+from savemark.run.repeats import next_block
 from savemark.run.watcher import Watcher
 from savemark.study.keys import Keys, Trial
 from savemark.study.model import Study
@@ -69,7 +70,7 @@ class Loop:
     def _run(self) -> Tally:
         """Record a trial that failed and go on; stop at one that is wrong or refused."""
         tally, streak, last = Tally(), 0, None
-        for entry in self.entries:
+        for entry in self._all():
             if entry.index in self.folder.finished:
                 continue
             error = self._run_one(entry)
@@ -81,6 +82,14 @@ class Loop:
                 message = f"{streak} trials in a row failed: {error.message}"
                 raise SavemarkError("failed", message, error.hint)
         return tally
+
+    def _all(self) -> Iterator[Entry]:
+        """Yield what is planned, then block after block of what is not known well enough."""
+        yield from tuple(self.entries)
+        while more := next_block(self.study, self.entries, self.folder):
+            self.entries.extend(more)
+            self.watcher.more(more)
+            yield from more
 
     def _run_one(self, entry: Entry) -> SavemarkError | None:
         """Run one trial and record it; return the error of a trial that failed."""

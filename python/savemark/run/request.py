@@ -9,6 +9,7 @@ from pathlib import Path
 import savemark._engine as engine
 from savemark.errors import usage
 from savemark.run.target import Target
+from savemark.study import until
 from savemark.study.keys import Keys
 from savemark.study.load import load
 from savemark.study.model import Study
@@ -26,13 +27,16 @@ class Request:
     flags: Mapping[str, str]  # keys of the trial, as typed
     budget: str | None = None
     repeats: int | None = None
+    until: str | None = None
+    max_repeats: int | None = None
     seed: int | None = None  # of the order
     out: Path | None = None
     command: tuple[str, ...] = ()
 
     def changes_study(self) -> bool:
         """Whether any part of the study was said."""
-        return any((self.study, self.flags, self.budget, self.repeats))
+        said = (self.study, self.flags, self.budget, self.repeats, self.until, self.max_repeats)
+        return any(said)
 
     def apply(self, study: Study, keys: Keys) -> Study:
         """Return `study` with the flags over it."""
@@ -40,7 +44,23 @@ class Request:
         if self.budget is not None:
             changed = replace(changed, budget_s=self._budget_s(self.budget))
         changed = replace(changed, repeats=self.repeats or changed.repeats)
-        return _with_size_of_state(changed)
+        return _with_size_of_state(self._adaptive(changed))
+
+    def _adaptive(self, study: Study) -> Study:
+        """Return the study with its rule for stopping, its least and its greatest repeats."""
+        rule = study.until if self.until is None else until.parse(self.until)
+        if rule is None:
+            if self.max_repeats:
+                raise usage("--max-repeats caps nothing", "add --until 'ci<3%'")
+            return study
+        repeats = max(until.LEAST_REPEATS, study.repeats)
+        most = self.max_repeats or study.max_repeats or max(until.MOST_REPEATS, repeats)
+        if most < repeats:
+            raise usage(
+                f"--max-repeats {most} is below the {repeats} repeats that come first",
+                f"--max-repeats {repeats} or more; --until needs {until.LEAST_REPEATS}",
+            )
+        return replace(study, until=rule, repeats=repeats, max_repeats=most)
 
     @staticmethod
     def _budget_s(text: str) -> float:

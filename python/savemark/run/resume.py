@@ -12,6 +12,7 @@ from savemark.errors import usage
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast
 from savemark.run.loop import Loop, Tally
+from savemark.run.repeats import next_block
 from savemark.run.request import Request
 from savemark.run.signals import stop_in_order
 from savemark.run.start import Outcome, open_targets
@@ -37,12 +38,15 @@ def resume(path: Path, request: Request, watcher: Watcher) -> Outcome:
         _same_targets(targets, request)
         entries = [Entry(**item) for item in head["plan"]]
         left = [entry for entry in entries if entry.index not in folder.finished]
+        if not left:  # stopped between two blocks, or done
+            left = next_block(Study.from_json(head["study"]), entries, folder)
+            entries += left
         if not left:
             return Outcome(path, Tally())
         if head["savemark_version"] != engine.version():
             began = head["savemark_version"]
             watcher.note(f"this run began with savemark {began}; this is {engine.version()}")
-        found = _recorded(head, targets, len(left) / len(entries))
+        found = _recorded(head, targets, entries, left)
         workspaces = open_targets(stack, targets, head["run_id"], watcher, found.held_bytes)
         folder.log(f"resumed with {len(left)} of {len(entries)} trials left")
         watcher.announce(found, left)
@@ -52,9 +56,15 @@ def resume(path: Path, request: Request, watcher: Watcher) -> Outcome:
         )
 
 
-def _recorded(head: dict[str, Any], targets: list[Target], share: float) -> Forecast:
+def _recorded(
+    head: dict[str, Any], targets: list[Target], entries: list[Entry], left: list[Entry]
+) -> Forecast:
     """Return the recorded forecast, for the share of the trials that is left."""
     study, said = Study.from_json(head["study"]), head["forecast"]
+    # The forecast was of the repeats that come first, not of those that were added since.
+    share = len(left) / sum(entry.repeat < study.repeats for entry in entries)
+    more = (study.max_repeats or 0) - 1 - max(entry.repeat for entry in entries)
+    cells = len(study.cells()) * len(targets)
     return Forecast(
         study=study,
         targets=targets,
@@ -63,6 +73,7 @@ def _recorded(head: dict[str, Any], targets: list[Target], share: float) -> Fore
         held_bytes=said["held_bytes"],
         asked_repeats=study.repeats,
         assumed_bytes_per_s=None,
+        stretch=1 + max(0, more) * cells / len(left),
     )
 
 

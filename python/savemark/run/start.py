@@ -116,10 +116,17 @@ def _head(request: Request, study: Study, found: Forecast, run_id: str) -> dict[
         "asked": study.as_json(),
         "forecast": found.as_json(),
         "host": json.loads(engine.host(found.targets[0].directory)),
-        "targets": [target.as_json() for target in found.targets],
+        "targets": [_described(target) for target in found.targets],
         "order_seed": seed,
         "plan": [entry.as_json() for entry in plan(found.study, labels, seed)],
     }
+
+
+def _described(target: Target) -> dict[str, Any]:
+    """Return a target with what is known of its filesystem and disk; of a bucket nothing is."""
+    said: dict[str, Any] = dict(target.as_json())
+    facts = json.loads(engine.host(target.directory)).get("target") if target.directory else None
+    return {**said, "facts": facts} if facts else said
 
 
 def _default_path(study: Study) -> Path:

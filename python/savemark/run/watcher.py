@@ -20,6 +20,9 @@ class Watcher(Protocol):
     def announce(self, forecast: Forecast, left: list[Entry]) -> None:
         """All is settled: the trials in `left` start now."""
 
+    def more(self, entries: list[Entry]) -> None:
+        """A block of repeats was added: these settings are not known precisely enough yet."""
+
     def started(self, entry: Entry) -> None:
         """A trial starts."""
 

@@ -2,28 +2,52 @@
 
 from savemark.stats.ceilings import Ceiling, Ceilings, Limit, limit, rate
 from savemark.stats.cells import Cell, PhaseStat
-from savemark.stats.compare import group_of_best, holm, mann_whitney, repeats_needed, smallest_p
+from savemark.stats.change import Change, change_point
+from savemark.stats.compare import group_of_best, holm, mann_whitney
+from savemark.stats.effect import Effect, difference_of_medians, ratio_of_medians
+from savemark.stats.modes import Modes, two_modes
+from savemark.stats.nested import Components, components
+from savemark.stats.repeats import (
+    repeats_for_width,
+    repeats_needed,
+    repeats_to_find,
+    smallest_p,
+)
 from savemark.stats.results import TOTAL, Ranking, TargetResult, results
 from savemark.stats.spread import Spread, median, spread
+from savemark.stats.trend import Trend, mann_kendall
 
 __all__ = [
     "TOTAL",
     "Ceiling",
     "Ceilings",
     "Cell",
+    "Change",
+    "Components",
+    "Effect",
     "Limit",
+    "Modes",
     "PhaseStat",
     "Ranking",
     "Spread",
     "TargetResult",
+    "Trend",
+    "change_point",
+    "components",
+    "difference_of_medians",
     "group_of_best",
     "holm",
     "limit",
+    "mann_kendall",
     "mann_whitney",
     "median",
     "rate",
+    "ratio_of_medians",
+    "repeats_for_width",
     "repeats_needed",
+    "repeats_to_find",
     "results",
     "smallest_p",
     "spread",
+    "two_modes",
 ]

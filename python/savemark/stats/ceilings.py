@@ -13,7 +13,9 @@ NAMES = {
     "write": "disk write",
     "read": "disk read",
     "read_checked": "checked disk read",
+    "rewrite": "disk rewrite",
     "random_read": "4 KiB random read",
+    "random_write": "4 KiB random write",
     "fsync": "fsync",
     "memcpy": "memory copy",
 }

@@ -56,12 +56,20 @@ class Cell:
     phases: dict[str, PhaseStat]
     total: Spread | None
     failed: int
+    variant: str = ""  # what varies besides codec and streams, in words
+    given: str = ""  # the part of it that nobody chooses: what is saved
+    cpu_samples: tuple[float, ...] = ()  # CPU-seconds per GiB of each repeat, all phases
     blocked: dict[str, str] = field(default_factory=dict)  # phase -> id of the check
 
     @property
     def n(self) -> int:
         """Repeats that finished."""
         return self.total.n if self.total else 0
+
+    @property
+    def sized(self) -> bool:
+        """Whether bytes are known: what was imported may have times alone."""
+        return any(phase.user_bytes for phase in self.phases.values())
 
     @property
     def ratio(self) -> float:
@@ -91,7 +99,10 @@ def _cell(label: str, setting: str, rows: pl.DataFrame, of: Ceilings, cores: int
         ratio = _ratio(part)
         bound = limit((codec, streams), str(name), ratio, of, cores)
         phases[str(name)] = _phase(str(name), part, bound)
-    totals = good.group_by("index", maintain_order=True).agg(pl.col("elapsed_ns").sum())
+    summed = ("elapsed_ns", "cpu_user_ns", "cpu_system_ns", "user_bytes")
+    totals = good.group_by("index", maintain_order=True).agg(
+        *(pl.col(name).sum() for name in summed), pl.col("phase").len().alias("phases")
+    )
     return Cell(
         label=label,
         setting=setting,
@@ -101,6 +112,17 @@ def _cell(label: str, setting: str, rows: pl.DataFrame, of: Ceilings, cores: int
         phases=phases,
         total=spread([ns / 1e9 for ns in totals["elapsed_ns"]]) if len(totals) else None,
         failed=rows.filter(pl.col("phase").is_null())["index"].n_unique(),
+        variant=str(first["variant"] or ""),
+        given=str(first["given"] or ""),
+        cpu_samples=tuple(_cpu_s_per_gib(row) for row in totals.iter_rows(named=True)),
+    )
+
+
+def _cpu_s_per_gib(trial: dict[str, Any]) -> float:
+    """CPU-seconds of all phases of one trial per GiB of its state, as `Cell.cpu_s_per_gib`."""
+    cpu = (trial["cpu_user_ns"] + trial["cpu_system_ns"]) / 1e9
+    return (
+        float(cpu / (trial["user_bytes"] / trial["phases"] / GIB)) if trial["user_bytes"] else 0.0
     )
 
 
@@ -124,5 +146,6 @@ def _phase(name: str, rows: pl.DataFrame, bound: Limit | None) -> PhaseStat:
         stored_rate=rate(stored, seconds),
         # Costs are summed, then divided once (Hoefler & Belli, SC'15, rules 3 and 4).
         cpu_s_per_gib=(cpu / 1e9) / (sum(user) / GIB) if sum(user) else 0.0,
-        limit=bound,
+        # Without bytes there is no rate that a limit could be compared with.
+        limit=bound if sum(user) else None,
     )

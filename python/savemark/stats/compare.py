@@ -6,29 +6,9 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-ALPHA = 0.05
-
-
-def smallest_p(n: int, m: int) -> float:
-    """The smallest two-sided p that an exact Mann-Whitney test of n against m can reach.
-
-    Complete separation is one arrangement of C(n+m, n), and its mirror image is another.
-    n = 3: 0.10, n = 5: 0.0079, n = 6: 0.0022. (Mann & Whitney 1947.)
-    """
-    return min(1.0, 2 / math.comb(n + m, n))
-
-
-def repeats_needed(comparisons: int, alpha: float = ALPHA) -> int:
-    """Repeats per setting with which `comparisons` tests against the best can succeed at all.
-
-    Holm's first step asks p ≤ alpha / comparisons; below this n it cannot be met, however clear
-    the difference (check HC-17). One of 20: n = 6.
-    """
-    n = 2
-    while smallest_p(n, n) > alpha / max(comparisons, 1):
-        n += 1
-    return n
+from savemark.stats.repeats import ALPHA, repeats_needed
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
@@ -36,6 +16,12 @@ def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
 
     Mann & Whitney 1947; the permutation version for ties is Lehmann, Nonparametrics (1975), 1.4.
     """
+    return _mann_whitney(tuple(a), tuple(b))
+
+
+# The page, its Markdown, the checks and the figures all ask who leads: each pair is tested once.
+@lru_cache(maxsize=2**14)
+def _mann_whitney(a: tuple[float, ...], b: tuple[float, ...]) -> float:
     # SciPy takes most of a second to import and a run of few repeats never gets here.
     from scipy.stats import mannwhitneyu
 

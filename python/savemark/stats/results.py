@@ -13,6 +13,8 @@ from savemark.stats.cells import Cell, cells
 from savemark.stats.compare import group_of_best
 
 TOTAL = "total"
+# Amounts that differ by less are the same work: a last block, the padding of a codec.
+UNLIKE = 1.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,10 @@ class TargetResult:
         entrants = [cell for cell in self.cells if competes(cell, measure, self.phases)]
         if not entrants:
             return None
-        spreads = [seconds(cell) for cell in entrants]
-        group = group_of_best([s[0] for s in spreads], [s[1] for s in spreads])
+        scales = self.scales()
+        spreads = [(seconds(cell), scales[cell.setting]) for cell in entrants]
+        samples = [[s * scale for s in each[0]] for each, scale in spreads]
+        group = group_of_best(samples, [each[1] * scale for each, scale in spreads])
         p_values = zip(entrants, group.p_adjusted, strict=True)
         leading = [entrants[i] for i in (group.best, *group.tied)]
         best = min(leading, key=lambda cell: cell.cpu_s_per_gib)
@@ -71,6 +75,33 @@ class TargetResult:
             compared=len(entrants),
             p_adjusted={cell.setting: p for cell, p in p_values if p is not None},
         )
+
+    def scales(self) -> dict[str, float]:
+        """By setting: what its times are multiplied by before they are compared with another's.
+
+        1 where all cells moved the same bytes. Where they did not (a time limit, another count of
+        iterations), the smallest amount / its own: times of unlike work say nothing.
+        """
+        amounts = {cell.setting: _amount(cell) for cell in self.cells}
+        least, most = min(amounts.values(), default=0), max(amounts.values(), default=0)
+        if not least or most <= UNLIKE * least:
+            return dict.fromkeys(amounts, 1.0)
+        return {setting: least / amount for setting, amount in amounts.items()}
+
+    def by_variant(self) -> dict[str, TargetResult]:
+        """The cells apart by what varies besides codec and streams: only like is averaged."""
+        return self._apart(lambda cell: cell.variant)
+
+    def by_given(self) -> dict[str, TargetResult]:
+        """The cells apart by what is saved: it is not chosen, so it does not compete."""
+        return self._apart(lambda cell: cell.given)
+
+    def _apart(self, key: Callable[[Cell], str]) -> dict[str, TargetResult]:
+        groups: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            groups.setdefault(key(cell), []).append(cell)
+        parts = {name: replace(self, cells=tuple(group)) for name, group in groups.items()}
+        return parts or {"": self}
 
     def block(self, blocked: dict[tuple[str, str, str], str]) -> TargetResult:
         """The same result with some phases of some cells marked as not to be shown."""
@@ -96,6 +127,10 @@ def results(run: Run, frame: pl.DataFrame | None = None) -> list[TargetResult]:
         tops = ceilings(table, label)
         found.append(TargetResult(label, place, tops, tuple(cells(table, label, tops, usable))))
     return found
+
+
+def _amount(cell: Cell) -> int:
+    return max((phase.user_bytes for phase in cell.phases.values()), default=0)
 
 
 def competes(cell: Cell, measure: str, names: Sequence[str]) -> bool:

@@ -31,6 +31,13 @@ class Spread:
         """What `low` and `high` are: a reader must not take a range for an interval."""
         return "95 %" if self.coverage is not None else f"range, n = {self.n}"
 
+    @property
+    def half_width(self) -> float | None:
+        """Half the interval as a share of the median; None where there is only a range."""
+        if self.coverage is None or self.median <= 0:
+            return None
+        return (self.high - self.low) / 2 / self.median
+
 
 def spread(samples: Iterable[float]) -> Spread:
     """Median with a distribution-free 95 % interval for n ≥ 6, else with the range.

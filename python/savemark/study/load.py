@@ -9,7 +9,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from savemark.errors import did_you_mean, from_exception, usage
+from savemark.errors import SavemarkError, did_you_mean, from_exception, usage
+from savemark.study import until
 from savemark.study.keys import Keys, Trial
 from savemark.study.model import Study
 from savemark.study.shipped import SHIPPED
@@ -19,12 +20,15 @@ FIELDS = [
     "title",
     "budget",
     "repeats",
+    "until",
+    "max_repeats",
     "order",
     "defaults",
     "ceilings",
     "trial",
     "factors",
     "exclude",
+    "checks",
 ]
 ORDERS = ["shuffled", "listed"]
 
@@ -74,12 +78,15 @@ class _Reader:
             title=self.text("title", name),
             budget_s=self.budget(),
             repeats=self.repeats(),
+            until=self.until(),
+            max_repeats=self.max_repeats(),
             order=self.order(),
             defaults=self.section(root, "defaults", ""),
             ceilings=self.ceilings(),
             trial=self.section(root, "trial", ""),
             factors=factors,
             exclude=self.exclude(list(factors)),
+            checks=self.checks(),
             places=self.places,
         )
 
@@ -113,6 +120,24 @@ class _Reader:
         value = self.root.get("repeats", 5)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             self.fail(self.root, "repeats", "", "expected a whole number of at least 1")
+        return int(value)
+
+    def until(self) -> float | None:
+        value = self.root.get("until")
+        try:
+            return None if value is None else until.parse(str(value))
+        except SavemarkError as error:
+            self.fail(self.root, "until", "", error.message.removeprefix("until: "), error.hint)
+
+    def max_repeats(self) -> int | None:
+        value = self.root.get("max_repeats")
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or value < until.LEAST_REPEATS:
+            message = f"expected a whole number of at least {until.LEAST_REPEATS}"
+            self.fail(self.root, "max_repeats", "", message)
+        if "until" not in self.root:
+            self.fail(self.root, "max_repeats", "", "there is no `until` to cap", "until: ci<3%")
         return int(value)
 
     def order(self) -> str:
@@ -202,6 +227,30 @@ class _Reader:
                         rule, name, "exclude", "not a factor", did_you_mean(str(name), factors)
                     )
         return [{name: _plain(level) for name, level in rule.items()} for rule in rules]
+
+    def checks(self) -> dict[str, dict[str, float]]:
+        """Read the limits of honesty checks that this study sets: `HC-13: {seconds: 300}`."""
+        node = self.mapping(self.root, "checks", "")
+        if not node:
+            return {}
+        from savemark.checks import catalogue
+
+        known = {entry.id: list(entry.limits) for entry in catalogue() if entry.limits}
+        for name in node:
+            if name not in known:
+                hint = did_you_mean(str(name), list(known))
+                self.fail(node, name, "checks", "no check with a limit to set", hint)
+            for limit, value in self.mapping(node, name, "checks").items():
+                path = f"checks.{name}"
+                if limit not in known[name]:
+                    hint = did_you_mean(str(limit), known[name])
+                    self.fail(node[name], limit, path, f"unknown key `{limit}`", hint)
+                if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+                    self.fail(node[name], limit, path, "expected a number of at least 0")
+        return {
+            str(name): {str(key): float(value) for key, value in limits.items()}
+            for name, limits in node.items()
+        }
 
 
 def _plain(value: object) -> Any:

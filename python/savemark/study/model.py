@@ -31,8 +31,13 @@ class Study:
     trial: Trial
     factors: dict[str, list[Any]]
     exclude: list[dict[str, Any]]
+    # Limits of honesty checks that differ from their defaults: id -> name -> value.
+    checks: dict[str, dict[str, float]] = field(default_factory=dict)
     # Labels of targets that are buckets: there the storage is `object`, whatever the study says.
     buckets: list[str] = field(default_factory=list)
+    # Repeat a setting until its medians are known to this share, but no more often than that.
+    until: float | None = None
+    max_repeats: int | None = None
     # Where a section stands in the file ("ceilings.write" -> "x.yaml:12"); for messages only.
     places: dict[str, str] = field(default_factory=dict, compare=False)
 

@@ -60,11 +60,20 @@ def plan(study: Study, labels: list[str], seed: int) -> list[Entry]:
     rng = random.Random(seed)
     entries = []
     for repeat in range(study.repeats):
-        one = block(study, labels, repeat)
-        if study.order == "shuffled":
-            rng.shuffle(one)
-        entries += one
+        entries += _ordered(study, block(study, labels, repeat), rng)
     return [Entry(**{**entry.as_json(), "index": index}) for index, entry in enumerate(entries)]
+
+
+def extra_block(study: Study, labels: list[str], seed: int, repeat: int) -> list[Entry]:
+    """Return one more repeat of every setting, in an order of its own; no ceilings."""
+    one = [entry for entry in block(study, labels, repeat) if entry.role == "trial"]
+    return _ordered(study, one, random.Random(f"{seed}/{repeat}"))
+
+
+def _ordered(study: Study, one: list[Entry], rng: random.Random) -> list[Entry]:
+    if study.order == "shuffled":
+        rng.shuffle(one)
+    return one
 
 
 def validate(study: Study, keys: Keys, targets: list[tuple[str, str]]) -> None:

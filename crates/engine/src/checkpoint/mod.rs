@@ -8,6 +8,7 @@
 //! Shards carry the id of their save in their name, so a new save never touches a byte of the previous checkpoint.
 
 pub mod abandoned;
+mod cut;
 mod direct;
 pub mod inspect;
 pub mod manifest;
@@ -15,7 +16,9 @@ pub mod read;
 pub mod restore;
 pub mod save;
 pub mod segments;
+mod settle;
 pub mod state;
+mod stream;
 pub mod tree;
 pub mod tree_sink;
 

@@ -212,9 +212,10 @@ impl<'a> Stream<'a> {
         let len = chunk.stored_bytes as usize;
         let fits = self.codec.is_identity() && len == align_up(chunk.user_bytes as usize);
         let window = match self.job.options.in_place && fits {
-            true => self.job.sink.window(chunk.offset, chunk.user_bytes as usize).filter(|w| w.is_direct(len)),
+            true => self.job.sink.window(chunk.offset, chunk.user_bytes as usize),
             false => None,
         };
+        let window = window.filter(|window| window.is_direct(len, self.job.storage.memory_alignment()));
         let in_place = window.is_some();
         let buffer = match window {
             Some(window) => window,

@@ -1,10 +1,12 @@
 //! A state in memory that is not ours (the caller's tensors): saved out of it and restored into it, without a copy where
 //! alignment allows.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 
+use super::settle::{back, settle};
 use super::state::{Member, Sink, Source};
-use crate::buffer::{Buffer, Owner};
+use crate::buffer::{ALIGN, Buffer, Owner};
 use crate::error::{Error, Result};
 
 /// Memory of the caller, and where it lies in the state.
@@ -97,6 +99,14 @@ impl Source for Segments {
     fn view(&self, offset: u64, len: usize) -> Option<Buffer> {
         self.over(offset, len)
     }
+    fn lent(&self, min: usize) -> Vec<Range<u64>> {
+        let page = ALIGN as u64;
+        let congruent = self.segments.iter().filter(|s| (s.ptr.as_ptr() as u64).wrapping_sub(s.offset) % page == 0);
+        congruent
+            .map(|s| s.offset.next_multiple_of(page)..s.end() / page * page)
+            .filter(|range| range.end.saturating_sub(range.start) >= min.max(ALIGN) as u64)
+            .collect()
+    }
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let mut end = 0;
         self.each(offset, out.len(), |start, ptr, len| {
@@ -120,12 +130,15 @@ impl Sink for Segments {
         Ok(())
     }
     fn window(&self, offset: u64, len: usize) -> Option<Buffer> {
-        self.over(offset, len)
+        let window = self.over(offset, len)?;
+        // SAFETY: lent for writing.
+        unsafe { back(window.ptr(), len) };
+        Some(window)
     }
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.each(offset, bytes.len(), |start, ptr, len| {
             // SAFETY: `ptr..ptr + len` is the caller's, lent for writing; chunks are disjoint, so no other worker is here.
-            unsafe { std::ptr::copy_nonoverlapping(bytes[start..start + len].as_ptr(), ptr.as_ptr(), len) };
+            unsafe { settle(ptr.as_ptr(), &bytes[start..start + len]) };
         });
         Ok(())
     }
@@ -150,7 +163,7 @@ mod tests {
         // SAFETY: inside the arena, disjoint, used by this test alone.
         let state = unsafe { Segments::new(vec![big, small], members, bytes, Arc::clone(&arena) as Owner) }.unwrap();
         let view = state.view(12288, 4096).unwrap();
-        assert!(view.is_direct(4096) && view.ptr() == at(4096).as_ptr());
+        assert!(view.is_direct(4096, ALIGN) && view.ptr() == at(4096).as_ptr());
         assert!(state.view(8192, 4096).is_none(), "it starts before the tensor");
         assert!(state.view(0, 4096).is_none());
         state.write(0, &[7; 4096]).unwrap();

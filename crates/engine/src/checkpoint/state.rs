@@ -1,9 +1,11 @@
 //! What is saved and where it is restored to: a range of bytes with named members.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::settle::settle;
 use crate::buffer::{ALIGN, Arena, Buffer, align_up};
 use crate::codec::Piece;
 use crate::error::{Error, Result};
@@ -80,9 +82,14 @@ pub trait Source: Sync {
         &[]
     }
     /// The state's own memory over a range of at least `len` bytes, if it has one: encoded without a copy, and written
-    /// without one if it starts on a page and goes on with zeros up to the next multiple of [`ALIGN`].
+    /// without one if it is aligned as the storage asks and goes on with zeros up to the next multiple of [`ALIGN`].
     fn view(&self, _offset: u64, _len: usize) -> Option<Buffer> {
         None
+    }
+    /// The ranges, at least `min` bytes long and in order, over which [`view`](Self::view) lends memory that is written
+    /// without a copy, on page boundaries, where it does not lend all: so that chunks are cut along their edges.
+    fn lent(&self, _min: usize) -> Vec<Range<u64>> {
+        Vec::new()
     }
     /// Copies a range into `out`; bytes between members are zero.
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()>;
@@ -97,7 +104,7 @@ pub trait Sink: Sync {
         Ok(())
     }
     /// The sink's own memory over a range of at least `len` bytes, if it has one: decoded into without a copy, and read
-    /// into without one if it starts on a page and reaches the next multiple of [`ALIGN`]. Each range is asked for once.
+    /// into without one if it is aligned as the storage asks and reaches the next multiple of [`ALIGN`]. Each range is asked for once.
     fn window(&self, _offset: u64, _len: usize) -> Option<Buffer> {
         None
     }
@@ -178,7 +185,9 @@ impl Sink for MemoryState {
         Some(unsafe { self.arena.buffer(offset as usize, align_up(len)) })
     }
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.window(offset, bytes.len()).expect("memory has a window")[..bytes.len()].copy_from_slice(bytes);
+        let mut window = self.window(offset, bytes.len()).expect("memory has a window");
+        // SAFETY: inside the window, which is not where `bytes` are.
+        unsafe { settle(window[..bytes.len()].as_mut_ptr(), bytes) };
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::read;
+use crate::record::Limits;
 
 const ROOT: &str = "/sys/fs/cgroup";
 /// Version 1 writes "no limit" as the largest number of whole pages; anything near it is none.
@@ -24,6 +25,65 @@ pub fn cpus() -> Option<f64> {
         quota(&format!("{quota_us} {period_us}"))
     });
     new.chain(old).reduce(f64::min)
+}
+
+/// How long our group, or one above, was kept from running by its quota since it was made; `None` without a count.
+pub fn throttled_ns() -> Option<u64> {
+    let new = groups("").into_iter().filter_map(|dir| Some(field(&dir, "throttled_usec")?.saturating_mul(1000)));
+    let old = groups("cpu").into_iter().filter_map(|dir| field(&dir, "throttled_time"));
+    new.chain(old).max()
+}
+
+/// A line `NAME VALUE` of a group's `cpu.stat`.
+fn field(dir: &Path, name: &str) -> Option<u64> {
+    let stat = read(dir.join("cpu.stat"))?;
+    stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+/// The tightest limits of our group and those above it on the whole disk `(major, minor)`, and on CPU time.
+pub fn limits(disk: Option<(u32, u32)>) -> Limits {
+    let mut found = Limits { cpus: cpus(), ..Limits::default() };
+    let Some(disk) = disk else { return found };
+    for dir in groups("") {
+        let line = read(dir.join("io.max")).and_then(|text| of_disk(&text, disk).map(str::to_string));
+        for (name, value) in line.iter().flat_map(|line| line.split(' ')).filter_map(|part| part.split_once('=')) {
+            let slot = match name {
+                "rbps" => &mut found.read_bytes_per_s,
+                "wbps" => &mut found.write_bytes_per_s,
+                "riops" => &mut found.read_ops_per_s,
+                "wiops" => &mut found.write_ops_per_s,
+                _ => continue,
+            };
+            tighten(slot, value);
+        }
+    }
+    for dir in groups("blkio") {
+        for (name, slot) in [
+            ("read_bps", &mut found.read_bytes_per_s),
+            ("write_bps", &mut found.write_bytes_per_s),
+            ("read_iops", &mut found.read_ops_per_s),
+            ("write_iops", &mut found.write_ops_per_s),
+        ] {
+            let text = read(dir.join(format!("blkio.throttle.{name}_device")));
+            if let Some(value) = text.as_deref().and_then(|text| of_disk(text, disk)) {
+                tighten(slot, value);
+            }
+        }
+    }
+    found
+}
+
+/// What stands behind `MAJOR:MINOR ` on the disk's line.
+fn of_disk(text: &str, (major, minor): (u32, u32)) -> Option<&str> {
+    let number = format!("{major}:{minor} ");
+    text.lines().find_map(|line| line.strip_prefix(&number))
+}
+
+/// Takes the lower limit; `max` is none.
+fn tighten(slot: &mut Option<u64>, value: &str) {
+    if let Ok(limit) = value.trim().parse::<u64>() {
+        *slot = Some(slot.map_or(limit, |known| known.min(limit)));
+    }
 }
 
 /// `QUOTA PERIOD` in microseconds as CPUs; `max` and -1 are no quota.
@@ -61,6 +121,18 @@ mod tests {
         assert_eq!(quota("max 100000"), None);
         assert_eq!(quota("-1 100000"), None);
         assert_eq!(quota("100000 0"), None);
+    }
+
+    #[test]
+    fn limits_of_a_disk_are_told_from_those_of_others() {
+        let v2 = "254:16 rbps=1 wbps=2 riops=max wiops=max\n254:1 rbps=max wbps=1048576 riops=max wiops=100";
+        assert_eq!(of_disk(v2, (254, 1)), Some("rbps=max wbps=1048576 riops=max wiops=100"));
+        assert_eq!(of_disk(v2, (25, 41)), None);
+        let mut slot = None;
+        for value in ["max", "300", "200", "250"] {
+            tighten(&mut slot, value);
+        }
+        assert_eq!(slot, Some(200));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statvfs, statx};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{chosen, read};
@@ -12,7 +13,7 @@ use crate::measure::device::BlockDevice;
 use crate::measure::mount;
 
 /// What kind of storage a filesystem is, which decides what its figures can mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FilesystemClass {
     /// On a block device of this machine.
@@ -26,6 +27,7 @@ pub enum FilesystemClass {
     /// Layers over other filesystems, as containers have.
     Overlay,
     /// None of these.
+    #[default]
     Other,
 }
 
@@ -132,7 +134,8 @@ pub fn describe(path: &Path) -> Target {
     target
 }
 
-fn classify(filesystem: &str, source: &str) -> FilesystemClass {
+/// What a filesystem of this type and source is.
+pub(super) fn classify(filesystem: &str, source: &str) -> FilesystemClass {
     match filesystem {
         _ if MEMORY.contains(&filesystem) => FilesystemClass::Memory,
         _ if NETWORK.contains(&filesystem) => FilesystemClass::Network,
@@ -155,12 +158,30 @@ fn direct_alignment(dir: &Path) -> Option<(u32, u32)> {
     is_said.then_some((stat.stx_dio_mem_align, stat.stx_dio_offset_align))
 }
 
-fn disk(device: &BlockDevice) -> Disk {
+/// The whole disk's folder in sysfs.
+fn folder(device: &BlockDevice) -> PathBuf {
     let link = format!("/sys/dev/block/{}:{}", device.number.0, device.number.1);
     let folder = fs::canonicalize(link).unwrap_or_default();
     // A partition's folder lies in its disk's.
     let is_partition = folder.join("partition").exists();
-    let folder = if is_partition { folder.parent().unwrap_or(&folder).to_path_buf() } else { folder };
+    if is_partition { folder.parent().unwrap_or(&folder).to_path_buf() } else { folder }
+}
+
+/// Major and minor number of the whole disk, which limits are set on.
+pub(super) fn whole_disk(device: &BlockDevice) -> (u32, u32) {
+    let text = read(folder(device).join("dev"));
+    let number = text.as_deref().and_then(|text| text.split_once(':'));
+    let parsed = number.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    parsed.unwrap_or(device.number)
+}
+
+/// `write back` or `write through`, as the disk says.
+pub(super) fn write_cache(device: &BlockDevice) -> Option<String> {
+    read(folder(device).join("queue/write_cache"))
+}
+
+fn disk(device: &BlockDevice) -> Disk {
+    let folder = folder(device);
     let field = |name: &str| read(folder.join(name));
     let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok());
     let small = |name: &str| number(name).and_then(|n| u32::try_from(n).ok());
@@ -175,7 +196,7 @@ fn disk(device: &BlockDevice) -> Disk {
         nr_requests: small("queue/nr_requests"),
         logical_block_bytes: small("queue/logical_block_size"),
         physical_block_bytes: small("queue/physical_block_size"),
-        write_cache: field("queue/write_cache"),
+        write_cache: write_cache(device),
     }
 }
 

@@ -15,6 +15,15 @@ pub fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
+/// The smallest step seen between two readings of [`now`]: what the clock can tell apart, calls included.
+pub fn tick_ns() -> u64 {
+    let step = || {
+        let start = now();
+        (0..1000).map(|_| now() - start).find(|&step| step > 0)
+    };
+    (0..100).filter_map(|_| step()).min().unwrap_or(u64::MAX)
+}
+
 #[inline]
 pub(super) fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);

@@ -2,8 +2,11 @@
 
 pub mod cache;
 pub mod clock;
+pub mod content;
 pub mod cpu;
 pub mod device;
+pub mod extents;
 pub mod histogram;
+pub mod machine;
 pub mod mount;
 pub mod timeline;

@@ -12,8 +12,8 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, statv
 use super::{File, Lock, Queue, Storage};
 use crate::buffer::{ALIGN, Arena};
 use crate::error::{Error, Result};
-use crate::measure::{cache, mount};
-use crate::record::{Cache, PathTaken};
+use crate::measure::{cache, extents, mount};
+use crate::record::{Cache, Extents, PathTaken};
 
 /// How a storage in a directory moves bytes: the one thing in which they differ.
 pub trait Queueing: Send + Sync {
@@ -29,6 +29,7 @@ pub struct Directory {
     path: PathBuf,
     direct: bool,
     alignment_bytes: u64,
+    memory_alignment: usize,
     filesystem: String,
 }
 
@@ -44,13 +45,14 @@ impl Directory {
         if direct && matches!(filesystem.as_str(), "tmpfs" | "ramfs") {
             return Err(no_direct(path, &filesystem));
         }
-        Self { queueing, path: path.to_path_buf(), direct, alignment_bytes: 0, filesystem }.aligned()
+        let path = path.to_path_buf();
+        Self { queueing, path, direct, alignment_bytes: 0, memory_alignment: 1, filesystem }.aligned()
     }
 
     /// Asks the filesystem what direct I/O needs (statx, Linux 6.1 and later); a page is always enough.
     fn aligned(mut self) -> Result<Self> {
         if self.direct {
-            self.alignment_bytes = self.probe()?.unwrap_or(ALIGN as u64);
+            (self.alignment_bytes, self.memory_alignment) = self.probe()?.unwrap_or((ALIGN as u64, ALIGN));
             if self.alignment_bytes > ALIGN as u64 {
                 return Err(Error::refused(format!(
                     "{} wants direct I/O aligned to {} bytes; savemark aligns to {ALIGN}",
@@ -63,8 +65,9 @@ impl Directory {
         Ok(self)
     }
 
-    /// The alignment of a file made for it. Where nothing can be made, a checkpoint can still be read: then of a file that is there.
-    fn probe(&self) -> Result<Option<u64>> {
+    /// The alignments of offsets and memory, of a file made for it. Where nothing can be made, a checkpoint can still be read:
+    /// then of a file that is there.
+    fn probe(&self) -> Result<Option<(u64, usize)>> {
         let path = self.path.join(format!(".savemark-probe-{}", std::process::id()));
         match self.create_file(&path) {
             Ok(_) => {
@@ -110,6 +113,11 @@ impl Directory {
         })
     }
 
+    fn opened(&self, names: &[String]) -> Result<Vec<fs::File>> {
+        let open = |path: PathBuf| fs::File::open(&path).map_err(|e| Error::io("open", &path, e));
+        names.iter().map(|name| open(self.path.join(name))).collect()
+    }
+
     fn with_files(&self, names: &[String], act: impl Fn(&fs::File, &Path) -> Result<()>) -> Result<()> {
         for name in names {
             let path = self.path.join(name);
@@ -130,6 +138,14 @@ impl Storage for Directory {
         };
         self.queueing.describe(&mut taken);
         taken
+    }
+
+    fn memory_alignment(&self) -> usize {
+        self.memory_alignment
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.path)
     }
 
     /// Memory filesystems lose everything with the power.
@@ -239,13 +255,11 @@ impl Storage for Directory {
 
     /// Pages of `names` in the page cache.
     fn residency(&self, names: &[String]) -> Result<Cache> {
-        let mut files = Vec::new();
-        for name in names {
-            let path = self.path.join(name);
-            files.push(fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?);
-        }
-        let descriptors: Vec<_> = files.iter().map(AsFd::as_fd).collect();
-        Ok(cache::residency(&descriptors))
+        Ok(cache::residency(&self.opened(names)?))
+    }
+
+    fn extents(&self, names: &[String]) -> Result<Option<Extents>> {
+        Ok(Some(extents::of(&self.opened(names)?)))
     }
 }
 
@@ -258,14 +272,15 @@ impl Drop for DirectoryLock {
     }
 }
 
-/// Offset alignment that statx reports for direct I/O (STATX_DIOALIGN, Linux 6.1 and later).
-fn direct_io_alignment(path: &Path) -> Option<u64> {
+/// Alignment of offsets and of memory that statx reports for direct I/O (STATX_DIOALIGN, Linux 6.1 and later).
+fn direct_io_alignment(path: &Path) -> Option<(u64, usize)> {
     let path = std::ffi::CString::new(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())).ok()?;
     // SAFETY: `statx` is plain data, and the path is a C string.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
     let result = unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), 0, libc::STATX_DIOALIGN, &mut found) };
     let known = result == 0 && found.stx_mask & libc::STATX_DIOALIGN != 0;
-    (known && found.stx_dio_offset_align > 0).then_some(u64::from(found.stx_dio_offset_align))
+    let (offset, memory) = (found.stx_dio_offset_align, found.stx_dio_mem_align);
+    (known && offset > 0 && memory > 0).then_some((u64::from(offset), memory as usize))
 }
 
 /// A silent buffered run would measure memory and call it a disk.

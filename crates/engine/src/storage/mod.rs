@@ -9,9 +9,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::{Arena, Buffer};
+use crate::buffer::{ALIGN, Arena, Buffer};
 use crate::error::{Error, Result};
-use crate::record::{Cache, PathTaken};
+use crate::record::{Cache, Extents, PathTaken};
 use crate::trial::named;
 
 #[cfg(test)]
@@ -91,8 +91,18 @@ pub trait Storage: Send + Sync {
         true
     }
 
+    /// Where memory must start to be moved without a copy in between.
+    fn memory_alignment(&self) -> usize {
+        ALIGN
+    }
+
     /// Whether a sync reaches stable storage, as far as the kernel can say.
     fn durable(&self) -> bool;
+
+    /// The directory that it is, for calls on names instead of bytes.
+    fn directory(&self) -> Option<&Path> {
+        None
+    }
 
     /// Bytes that can still be written; `None` where there is no such limit.
     fn free_bytes(&self) -> Result<Option<u64>>;
@@ -137,6 +147,12 @@ pub trait Storage: Send + Sync {
 
     /// How much of `names` is in the page cache.
     fn residency(&self, names: &[String]) -> Result<Cache>;
+
+    /// Whether `names` have data on the storage; `None` where nobody can tell.
+    fn extents(&self, names: &[String]) -> Result<Option<Extents>> {
+        let _ = names;
+        Ok(None)
+    }
 }
 
 /// Held while writing; released on drop.

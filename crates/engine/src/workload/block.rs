@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::buffer::{ALIGN, Arena, Buffer};
 use crate::checkpoint::digest;
 use crate::error::{Error, Result};
-use crate::measure::clock;
+use crate::measure::{clock, content};
 use crate::payload;
 use crate::phase::{self, Watch};
-use crate::record::{Cache, Phase};
+use crate::record::{Cache, Extents, Payload, Phase};
 use crate::run::Bench;
 use crate::size::{Size, Span};
 use crate::storage::{File, Op, Operation, Storage};
@@ -139,14 +139,24 @@ pub(super) fn lay_out(plan: &Plan, bench: &mut Bench) -> Result<Phase> {
     })
 }
 
-/// Before a read: drops the file from the page cache and says what is left of it there.
-pub(super) fn cold(plan: &Plan, bench: &Bench) -> Result<Option<Cache>> {
+/// Before a read: drops the file from the page cache, says what is left of it there, and whether it has data.
+pub(super) fn cold(plan: &Plan, bench: &Bench) -> Result<(Option<Cache>, Option<Extents>)> {
     if plan.operation == Operation::Write {
-        return Ok(None);
+        return Ok((None, None));
     }
     let names = [FILE.to_string()];
     bench.storage.evict(&names)?;
-    bench.storage.residency(&names).map(Some)
+    Ok((Some(bench.storage.residency(&names)?), bench.storage.extents(&names)?))
+}
+
+/// What the buffers of the first worker hold; the others' differ by the seed's place only.
+fn content(plan: &Plan, buffers: &[Buffer]) -> Option<Payload> {
+    let copy = |offset: u64, block: &mut [u8]| -> Result<()> {
+        let (buffer, at) = (offset as usize / plan.transfer_bytes, offset as usize % plan.transfer_bytes);
+        block.copy_from_slice(&buffers[buffer][at..at + block.len()]);
+        Ok(())
+    };
+    content::sample((buffers.len() * plan.transfer_bytes) as u64, copy).ok()
 }
 
 /// Creates the file with its room reserved, as fio does: what is measured is writing, not allocating.
@@ -190,7 +200,9 @@ where
     let open = |name: &String| if writing { storage.open_for_writing(name) } else { storage.open(name) };
     let files = plan.names(&**storage).iter().map(open).collect::<Result<Vec<_>>>()?;
     // Filled before the clock starts: making data is not the storage's doing.
-    let filled: Vec<_> = (0..plan.workers).map(|i| Mutex::new(buffers(plan, &arenas[i], bench.common, i))).collect();
+    let filled: Vec<_> = (0..plan.workers).map(|i| buffers(plan, &arenas[i], bench.common, i)).collect();
+    let payload = filled.first().filter(|_| writing).and_then(|first| content(plan, first));
+    let filled: Vec<_> = filled.into_iter().map(Mutex::new).collect();
     let watch = Watch::start();
     let team = phase::run(plan.workers, bench.control, |meter| {
         let arena = &arenas[meter.index];
@@ -201,6 +213,7 @@ where
         Loop { plan, base, file: &**file, queue, free: free.into() }.run(meter, offsets(meter.index))
     })?;
     let mut phase = team.into_phase(watch, name);
+    phase.payload = payload;
     phase.durable = writing && plan.sync != Sync::None && bench.storage.durable();
     Ok(phase)
 }

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Workload;
 use crate::buffer::ALIGN;
-use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions};
+use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source};
 use crate::codec::{self, CodecName};
 use crate::error::{Error, Result};
+use crate::measure::content;
 use crate::record::Phase;
 use crate::run::Bench;
 use crate::size::Size;
@@ -32,8 +33,8 @@ pub struct CheckpointOptions {
     pub chunk_size: Size,
     /// Chunks in flight per stream.
     pub queue_depth: u32,
-    /// Restore straight into the state's memory where the codec allows: less CPU than copying from a few buffers that stay in
-    /// the processor's cache, but slower where the device is faster into those, as virtual disks are.
+    /// Restore straight into the state's memory where codec and alignment allow, instead of copying from a few buffers that
+    /// stay in the processor's cache: slower where the device is faster into those, as virtual disks are.
     pub in_place: bool,
     /// Page cache before the restore: dropped and verified cold, or warmed by an unmeasured restore.
     pub cache: CacheState,
@@ -124,8 +125,9 @@ impl<'a> Checkpoint<'a> {
     fn save(&self, bench: &mut Bench) -> Result<Phase> {
         let source = bench.memory.source(bench.common, self.options.size.0, self.options.state.as_deref())?;
         let options = SaveOptions::from(self.options);
+        let payload = content::sample(source.bytes(), |offset, block| source.read(offset, block))?;
         let saved = checkpoint::save(&*source, &*bench.storage, &options, &mut bench.memory.pool, bench.control);
-        saved.map(|(_, phase)| phase)
+        saved.map(|(_, phase)| Phase { payload: Some(payload), ..phase })
     }
 
     fn restore(&self, bench: &mut Bench) -> Result<Phase> {
@@ -141,17 +143,16 @@ impl<'a> Checkpoint<'a> {
             CacheState::Cold => bench.storage.evict(&names)?,
             CacheState::Warm => drop(restore(bench)?),
         }
-        let cache = bench.storage.residency(&names)?;
-        let (_, mut phase) = restore(bench)?;
-        phase.cache = Some(cache);
-        Ok(phase)
+        let (cache, extents) = (bench.storage.residency(&names)?, bench.storage.extents(&names)?);
+        let (_, phase) = restore(bench)?;
+        Ok(Phase { cache: Some(cache), extents, ..phase })
     }
 }
 
 impl Workload for Checkpoint<'_> {
     fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
         let source = bench.memory.source(bench.common, self.options.size.0, self.options.state.as_deref())?;
-        bench.memory.destination(checkpoint::Source::bytes(&*source))?;
+        bench.memory.destination(source.bytes())?;
         if self.options.cache == CacheState::Warm && bench.storage.path_taken().direct {
             return Err(Error::usage("cache: direct I/O bypasses the page cache, so it cannot be warm")
                 .hint("add --no-direct, or use --cache cold"));

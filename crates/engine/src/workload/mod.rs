@@ -13,7 +13,9 @@ use crate::trial::named;
 pub mod block;
 pub mod checkpoint;
 pub mod codec;
+pub mod iterate;
 pub mod memcpy;
+pub mod metadata;
 pub mod random;
 pub mod sequential;
 
@@ -27,6 +29,10 @@ pub enum Options {
     Sequential(sequential::SequentialOptions),
     /// Read or write at random offsets of a file.
     Random(random::RandomOptions),
+    /// Create, stat, read, rename and remove many small files.
+    Metadata(metadata::MetadataOptions),
+    /// Solve an equation on many threads, and save the state every few iterations.
+    Iterate(iterate::IterateOptions),
     /// Encode and decode a state in memory: what a codec can do without a storage.
     Codec(codec::CodecOptions),
     /// Copy a state in memory: what no storage can beat.
@@ -40,6 +46,8 @@ impl Options {
             named::<checkpoint::CheckpointOptions>("checkpoint"),
             named::<sequential::SequentialOptions>("sequential"),
             named::<random::RandomOptions>("random"),
+            named::<metadata::MetadataOptions>("metadata"),
+            named::<iterate::IterateOptions>("iterate"),
             named::<codec::CodecOptions>("codec"),
             named::<memcpy::MemcpyOptions>("memcpy"),
         ]
@@ -51,6 +59,8 @@ impl Options {
             Self::Checkpoint(o) => o.validate(),
             Self::Sequential(o) => o.validate(),
             Self::Random(o) => o.validate(),
+            Self::Metadata(o) => o.validate(),
+            Self::Iterate(o) => o.validate(),
             Self::Codec(o) => o.validate(),
             Self::Memcpy(o) => o.validate(),
         }
@@ -62,6 +72,8 @@ impl Options {
             Self::Checkpoint(o) => Box::new(checkpoint::Checkpoint::new(o)),
             Self::Sequential(o) => Box::new(sequential::Sequential::new(o)),
             Self::Random(o) => Box::new(random::Random::new(o)),
+            Self::Metadata(o) => Box::new(metadata::Metadata::new(o)),
+            Self::Iterate(o) => Box::new(iterate::Iterate::new(o)),
             Self::Codec(o) => Box::new(codec::Codec::new(o)),
             Self::Memcpy(o) => Box::new(memcpy::Memcpy::new(o)),
         }

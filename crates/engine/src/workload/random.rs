@@ -121,9 +121,9 @@ impl Workload for Random {
     }
 
     fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase> {
-        let cache = block::cold(&self.plan, bench)?;
+        let (cache, extents) = block::cold(&self.plan, bench)?;
         let (blocks, operations, seed) = (self.plan.blocks(), self.operations, bench.common.seed);
-        let mut phase = block::run(phase, &self.plan, bench, |worker| {
+        let phase = block::run(phase, &self.plan, bench, |worker| {
             let mut random = Blocks::new(seed, worker, blocks);
             let mut left = operations;
             move || {
@@ -131,8 +131,7 @@ impl Workload for Random {
                 Some(random.next())
             }
         })?;
-        phase.cache = cache;
-        Ok(phase)
+        Ok(Phase { cache, extents, ..phase })
     }
 
     fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {

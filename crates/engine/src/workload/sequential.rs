@@ -103,9 +103,9 @@ impl Workload for Sequential {
     }
 
     fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase> {
-        let cache = block::cold(&self.plan, bench)?;
+        let (cache, extents) = block::cold(&self.plan, bench)?;
         let again = self.plan.duration.is_some();
-        let mut phase = block::run(phase, &self.plan, bench, |worker| {
+        let phase = block::run(phase, &self.plan, bench, |worker| {
             let part = self.plan.part(worker);
             let mut next = part.clone();
             move || match next.next() {
@@ -116,8 +116,7 @@ impl Workload for Sequential {
                 block => block,
             }
         })?;
-        phase.cache = cache;
-        Ok(phase)
+        Ok(Phase { cache, extents, ..phase })
     }
 
     fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {

@@ -9,7 +9,7 @@ import polars as pl
 
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
-from savemark.report.marks import WIDTH, seconds_scale, ticks
+from savemark.report.marks import WIDTH, fastest, inline, names_axis, seconds_scale, ticks
 from savemark.report.palette import light
 from savemark.report.words import span
 from savemark.stats import TargetResult, median
@@ -25,6 +25,7 @@ LOOKS = {
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     """A line per setting, of a phase that has I/O latencies."""
     rows = analysis.rows(result.label, phase).filter(pl.col("latency_count") > 0)
+    rows, _ = fastest(analysis.short(rows))
     if rows.is_empty():
         return None
     values, order = [], []
@@ -40,8 +41,8 @@ def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
             )
     settings = [setting for _, setting in sorted(order)]
     scale, _ = seconds_scale([row["ms"] for row in values])
-    base = alt.Chart(alt.InlineData(values=values)).encode(
-        y=alt.Y("setting:N", sort=settings, title=None, axis=alt.Axis(ticks=False, domain=False)),
+    base = alt.Chart(inline(values)).encode(
+        y=alt.Y("setting:N", sort=settings, axis=names_axis(analysis.short_title)),
         x=alt.X(
             "ms:Q",
             scale=scale,

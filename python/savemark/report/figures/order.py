@@ -9,10 +9,13 @@ import polars as pl
 
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
-from savemark.report.marks import WIDTH
+from savemark.report.marks import WIDTH, inline
 from savemark.report.palette import light
 from savemark.report.words import seconds
 from savemark.stats import TargetResult
+
+# So many trials, the farthest from 1, say who they are.
+TOLD = 150
 
 
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
@@ -25,12 +28,17 @@ def _values(rows: pl.DataFrame) -> list[dict[str, Any]]:
     rows = rows.with_columns(
         relative=pl.col("elapsed_ns") / pl.col("elapsed_ns").median().over("setting")
     )
+    # Thousands of trials: those that stand out say who they are, the others are dots.
+    far = rows.select((pl.col("relative") - 1).abs().sort(descending=True)).to_series()
+    told = float(far[TOLD]) if len(far) > TOLD else -1.0
     return [
         {
             "place": row["position"] + 1,
             "relative": row["relative"],
             "tip": f"trial {row['position'] + 1}: {row['setting']}, repeat {row['repeat'] + 1}, "
-            f"{seconds(row['elapsed_ns'] / 1e9)} s, {row['relative']:.2f} of its median",
+            f"{seconds(row['elapsed_ns'] / 1e9)} s, {row['relative']:.2f} of its median"
+            if abs(row["relative"] - 1) > told
+            else None,
         }
         for row in rows.to_dicts()
     ]
@@ -43,17 +51,19 @@ def _chart(values: list[dict[str, Any]]) -> Any:
         title="time / median of its setting",
         scale=alt.Scale(domain=[max(0, 1 - far), 1 + far], nice=False),
     )
-    dots = (
-        alt.Chart(alt.InlineData(values=values))
-        .mark_point(filled=True, size=26, opacity=0.75, color=light("first"))
-        .encode(x=alt.X("place:Q", title="place in the run (1 = first)"), y=y, description="tip:N")
+    x = alt.X("place:Q", title="place in the run (1 = first)")
+    look: dict[str, Any] = {"filled": True, "size": 26, "opacity": 0.75, "color": light("first")}
+    told = [row for row in values if row["tip"]]
+    quiet = alt.Chart(inline([row for row in values if not row["tip"]])).mark_point(
+        aria=False, **(look | {"size": 9, "opacity": 0.4})
     )
+    dots = alt.Chart(inline(told)).mark_point(**look).encode(x=x, y=y, description="tip:N")
     one = (
-        alt.Chart(alt.InlineData(values=[{"relative": 1}]))
+        alt.Chart(inline([{"relative": 1}]))
         .mark_rule(color=light("quiet"), strokeWidth=1, aria=False)
         .encode(y=y)
     )
-    return (one + dots).properties(width=WIDTH, height=180)
+    return (one + quiet.encode(x=x, y=y) + dots).properties(width=WIDTH, height=180)
 
 
 FIGURE = Figure(

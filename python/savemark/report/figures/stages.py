@@ -9,7 +9,7 @@ import polars as pl
 
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
-from savemark.report.marks import shares
+from savemark.report.marks import fastest, shares
 from savemark.report.palette import light
 from savemark.report.words import seconds
 from savemark.stats import TargetResult
@@ -26,9 +26,16 @@ COLOURS |= {"fetch": "first", "freeze": "limit", "verify": "fourth"}
 SPARE = ("limit", "quiet", "fourth", "third")
 
 
+def applies(analysis: Analysis) -> str | None:
+    """A bar of one part says nothing."""
+    names = [c for c in analysis.frame.columns if c.startswith("stage_")]
+    used = [c for c in names if int(analysis.frame[c].sum()) > 0]
+    return "the phases have one stage only" if names and len(used) < 2 else None
+
+
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     """A bar per setting, fastest on top; the stages of all phases share one legend."""
-    rows = analysis.rows(result.label, phase)
+    rows, _ = fastest(analysis.short(analysis.rows(result.label, phase)))
     columns = [
         c for c in rows.columns if c.startswith("stage_") and int(analysis.frame[c].sum()) > 0
     ]
@@ -38,7 +45,7 @@ def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     if not values:
         return None
     scale = alt.Scale(domain=names, range=paint)
-    return shares(values, "share of the wall time", ("stage", scale))
+    return shares(values, analysis.short_title, "share of the wall time", ("stage", scale))
 
 
 def _values(rows: pl.DataFrame, columns: dict[str, str]) -> list[dict[str, Any]]:
@@ -69,4 +76,5 @@ FIGURE = Figure(
     needs=("setting", "phase", "elapsed_ns", "stage_transfer_ns"),
     draw=each_phase(chart),
     order=20,
+    applies=applies,
 )

@@ -9,7 +9,7 @@ import polars as pl
 
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
-from savemark.report.marks import shares
+from savemark.report.marks import fastest, shares
 from savemark.report.palette import light
 from savemark.report.words import seconds
 from savemark.stats import TargetResult
@@ -19,9 +19,15 @@ COLOURS = ("second", "fourth", "first")
 COLUMNS = tuple(f"thread_{part}_ns" for part in PARTS)
 
 
+def applies(analysis: Analysis) -> str | None:
+    """A bar of one part says nothing."""
+    used = [c for c in COLUMNS if c in analysis.frame.columns and analysis.frame[c].sum() > 0]
+    return "the threads only waited for I/O" if used == ["thread_wait_ns"] else None
+
+
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     """A bar per setting in the order of the other figure."""
-    rows = analysis.rows(result.label, phase)
+    rows, _ = fastest(analysis.short(analysis.rows(result.label, phase)))
     if rows.is_empty():
         return None
     means = rows.group_by("setting").agg(pl.col(COLUMNS).mean(), pl.col("elapsed_ns").mean())
@@ -37,7 +43,7 @@ def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
             )
     colours = [light(colour) for colour in COLOURS]
     scale = alt.Scale(domain=list(PARTS.values()), range=colours)
-    return shares(values, "share of the threads’ time", ("part", scale))
+    return shares(values, analysis.short_title, "share of the threads’ time", ("part", scale))
 
 
 FIGURE = Figure(
@@ -50,4 +56,5 @@ FIGURE = Figure(
     needs=("setting", "phase", *COLUMNS),
     draw=each_phase(chart),
     order=30,
+    applies=applies,
 )

@@ -1,101 +1,130 @@
-"""The picture: save and restore time against streams, every repeat a mark."""
+"""The picture of one or two factors: time against the first, every repeat a mark."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import altair as alt
+import polars as pl
 
 from savemark.report.analysis import Analysis
+from savemark.report.factors import Factor, Roles, roles
 from savemark.report.figure import Figure, each_phase
-from savemark.report.marks import WIDTH, seconds_scale, ticks
-from savemark.report.palette import codec_order, codec_scale, light
+from savemark.report.marks import WIDTH, inline, seconds_scale, ticks
+from savemark.report.palette import level_scale, light
 from savemark.report.words import gbs, seconds
 from savemark.stats import TargetResult
 from savemark.stats.ceilings import SIDES
 
+ONLY = Factor("setting", ("the only setting",), False)
 
-def chart(_analysis: Analysis, result: TargetResult, name: str) -> Any | None:
+
+def applies(analysis: Analysis) -> str | None:
+    """Two factors fit one panel; more make a grid."""
+    many = len(analysis.own_factors)
+    return f"{many} factors varied: the grid shows them" if many > 2 else None
+
+
+def chart(analysis: Analysis, result: TargetResult, name: str) -> Any | None:
     """The marks, medians, lines and ceiling of one phase."""
-    dots, middles = _rows(result, name)
-    if not dots:
+    found = roles(analysis.own_factors)
+    rows = analysis.measured(name).filter(pl.col("target") == result.label)
+    if rows.is_empty():
         return None
-    sizes = {c.phases[name].user_bytes for c in result.cells if name in c.phases}
-    ceiling = result.ceilings.get(SIDES[name][0]) if name in SIDES and len(sizes) == 1 else None
-    top = (
-        [{"y": sizes.pop() / ceiling.rate, "text": f"{ceiling.title} {gbs(ceiling.rate)} GB/s"}]
-        if ceiling
-        else []
-    )
-    codecs = codec_order([row["codec"] for row in dots])
-    colour, shape = codec_scale(codecs)
+    unit = analysis.unit(name)
+    dots, middles = _rows(rows, found, (name, unit))
+    top = _top(result, name)
+    across, line = found.across or ONLY, found.line
+    levels = line.levels if line else ("",)
+    colour, shape = level_scale(line.name if line else "", levels)
     scale, kind = seconds_scale([row["s"] for row in dots] + [row["y"] for row in top])
-    streams = sorted({row["streams"] for row in dots})
     for row in dots + middles:
-        row["place"] = codecs.index(row["codec"]) + row.pop("shift", 0.0)
-    spots = alt.Scale(domain=[-0.7, len(codecs) - 0.3])
+        row["place"] = levels.index(row["line"]) + row.pop("shift", 0.0)
+    legend = alt.Legend(columns=min(len(levels), 8)) if line else None
     place = {
         "x": alt.X(
-            "streams:O",
-            sort=streams,
-            title="streams (0 = one sequential archive)",
+            "across:O",
+            sort=[across.shown(level) for level in across.levels],
+            title=_title(across),
             scale=alt.Scale(paddingInner=0.06, paddingOuter=0.02),
             axis=alt.Axis(labelAngle=0, tickBand="extent", grid=True, labelPadding=8),
         ),
-        "xOffset": alt.XOffset("place:Q", scale=spots),
+        "xOffset": alt.XOffset("place:Q", scale=alt.Scale(domain=[-0.7, len(levels) - 0.3])),
         "y": alt.Y(
             "s:Q",
             scale=scale,
             axis=ticks(scale),
-            title=f"{name} time, seconds ({kind}; lower is better)",
+            title=f"{name} time, {unit} ({kind}; lower is better)",
         ),
-        "color": alt.Color(
-            "codec:N", scale=colour, sort=codecs, legend=alt.Legend(columns=len(codecs))
-        ),
+        "color": alt.Color("line:N", scale=colour, sort=list(levels), legend=legend),
     }
+    wide = min(17, round(0.8 * WIDTH / len(across.levels) / len(levels)))
     marks = (
-        alt.Chart(alt.InlineData(values=dots))
+        alt.Chart(inline(dots))
         .mark_point(filled=True, opacity=0.85, size=26)
-        .encode(**place, description="tip:N", shape=alt.Shape("codec:N", scale=shape, sort=codecs))
+        .encode(**place, description="tip:N", shape=alt.Shape("line:N", scale=shape, legend=legend))
     )
     middle = (
-        alt.Chart(alt.InlineData(values=middles))
-        .mark_tick(orient="horizontal", thickness=1.6, width=17, aria=False)
+        alt.Chart(inline(middles))
+        .mark_tick(orient="horizontal", thickness=1.6, width=wide, aria=False)
         .encode(**place)
     )
-    # Lines only between counts of parallel streams: 0 is another kind of archive, not a smaller
-    # number (Hoefler & Belli, rule 12).
-    joined = [row for row in middles if row["streams"] > 0]
-    lines = (
-        alt.Chart(alt.InlineData(values=joined))
-        .mark_line(strokeWidth=1, opacity=0.4, aria=False)
-        .encode(**place)
-    )
-    layers = [lines, middle, marks, *_ceiling(top, scale)]
+    layers = [*_lines(middles, across, place), middle, marks, *_ceiling(top, scale)]
     return alt.layer(*layers).properties(width=WIDTH, height=340)
 
 
-def _rows(result: TargetResult, name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _lines(middles: list[dict[str, Any]], across: Factor, place: dict[str, Any]) -> list[alt.Chart]:
+    joined = [row for row in middles if across.joined(row["level"])]
+    if not joined:
+        return []
+    return [
+        alt.Chart(inline(joined)).mark_line(strokeWidth=1, opacity=0.4, aria=False).encode(**place)
+    ]
+
+
+def _title(across: Factor) -> str:
+    if across.name == "streams" and "0" in across.levels:
+        return "streams (0 = one sequential archive)"
+    return across.title
+
+
+def _rows(
+    rows: pl.DataFrame, found: Roles, named: tuple[str, str]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    across, line = found.across, found.line
+    name, unit = named
     dots, middles = [], []
-    for cell in result.cells:
-        phase = cell.phases.get(name)
-        if phase is None or name in cell.blocked:
-            continue
-        head = {"codec": cell.codec, "streams": cell.streams}
-        middles.append(head | {"s": phase.seconds.median})
-        last = max(repeat for repeat, _ in phase.trials) or 1
-        for repeat, s in phase.trials:
-            speed = gbs(phase.user_bytes / s)
-            tip = f"{cell.setting}, repeat {repeat + 1}: {name} {seconds(s)} s, {speed} GB/s"
+    for (setting,), part in rows.group_by("setting", maintain_order=True):
+        first = part.row(0, named=True)
+        level = first[across.name] if across else ONLY.levels[0]
+        head = {"across": (across or ONLY).shown(level), "line": first[line.name] if line else ""}
+        head["level"] = level
+        middles.append(head | {"s": part["s"].median()})
+        last = int(part["repeat"].max() or 0) or 1  # type: ignore[arg-type]
+        for row in part.sort("repeat").to_dicts():
+            clock = row["elapsed_ns"] / 1e9
+            rate = f", {gbs(row['user_bytes'] / clock)} GB/s" if row["user_bytes"] else ""
+            per = "" if unit == "seconds" else f", {row['s']:.3g} {unit}"
+            tip = f"{setting}, repeat {row['repeat'] + 1}: {name} {seconds(clock)} s{per}{rate}"
             # Side by side in the order of the repeats, so that equal times stay countable.
-            dots.append(head | {"s": s, "tip": tip, "shift": 0.64 * repeat / last - 0.32})
+            shift = 0.64 * row["repeat"] / last - 0.32
+            dots.append(head | {"s": row["s"], "tip": tip, "shift": shift})
     return dots, middles
+
+
+def _top(result: TargetResult, name: str) -> list[dict[str, Any]]:
+    sizes = {c.phases[name].user_bytes for c in result.cells if name in c.phases}
+    ceiling = result.ceilings.get(SIDES[name][0]) if name in SIDES and len(sizes) == 1 else None
+    if ceiling is None:
+        return []
+    text = f"{ceiling.title} {gbs(ceiling.rate)} GB/s"
+    return [{"y": sizes.pop() / ceiling.rate, "text": text}]
 
 
 def _ceiling(top: list[dict[str, Any]], scale: alt.Scale) -> list[alt.Chart]:
     if not top:
         return []
-    data = alt.InlineData(values=top)
+    data = inline(top)
     rule = alt.Chart(data).mark_rule(
         strokeDash=[6, 4], strokeWidth=1.4, color=light("limit"), aria=False
     )
@@ -111,12 +140,13 @@ def _ceiling(top: list[dict[str, Any]], scale: alt.Scale) -> list[alt.Chart]:
 FIGURE = Figure(
     name="times",
     section="picture",
-    title="Time against streams",
+    title="Time of every setting",
     caption="Each mark is one repeat, the bar across it the median; hover or tap a mark for its "
     "trial. The dashed line is the time that the disk’s ceiling, measured in this run, allows for "
-    "uncompressed bytes: nothing without a codec can be below it. Thin lines join medians of 2 and "
-    "more streams; streams 0 is a different archive and stays apart.",
-    needs=("codec", "streams", "phase", "elapsed_ns"),
+    "uncompressed bytes: nothing without a codec can be below it. Thin lines join medians of "
+    "numbers, never of categories; streams 0 is a different archive and stays apart.",
+    needs=("setting", "phase", "elapsed_ns"),
     draw=each_phase(chart),
     order=10,
+    applies=applies,
 )

@@ -17,15 +17,13 @@
       body.append(...rows);
     });
   }
-  // Filters, and the override that shows blocked numbers.
+  // Filters.
   const filters = [...document.querySelectorAll("[data-filter]")];
   const apply = () => {
     for (const row of document.querySelectorAll(".sortable tbody tr"))
-      row.hidden = filters.some((f) => f.value && row.dataset[f.dataset.filter] !== f.value);
+      row.hidden = filters.some((f) => f.value && row.getAttribute(`data-${f.dataset.filter}`) !== f.value);
   };
   for (const filter of filters) filter.addEventListener("change", apply);
-  const override = document.getElementById("override");
-  override?.addEventListener("change", () => document.body.classList.toggle("override", override.checked));
   for (const form of document.querySelectorAll(".tools")) form.hidden = false;
   // One tooltip for marks (their accessible name) and table cells.
   const tip = document.getElementById("tip");
@@ -45,7 +43,34 @@
     tip.style.top = box.top > tip.offsetHeight + 12 ? `${box.top - tip.offsetHeight - 8}px` : `${box.bottom + 8}px`;
   };
   for (const name of ["pointerover", "focusin", "click"]) document.addEventListener(name, show);
-  for (const name of ["scroll", "focusout"]) document.addEventListener(name, () => { tip.hidden = true; }, true);
+  document.addEventListener("focusout", () => { tip.hidden = true; }, true);
+  // Walking to a mark scrolls to it, and its tip goes along; any other scrolling takes a tip away.
+  document.addEventListener("scroll", () => {
+    const walked = document.activeElement?.querySelector(".walked");
+    if (walked && document.activeElement.classList.contains("drawing")) show({ target: walked });
+    else tip.hidden = true;
+  }, true);
+  // Arrow keys walk through the marks of a drawing that has the focus, from left to right.
+  const walks = new WeakMap();
+  const walk = (drawing, step) => {
+    const marks = [...drawing.querySelectorAll(".role-mark [role=graphics-symbol][aria-label], circle[aria-label]")]
+      .map((mark) => [mark, mark.getBoundingClientRect()])
+      .sort(([, a], [, b]) => a.left - b.left || a.top - b.top).map(([mark]) => mark);
+    if (!marks.length) return;
+    const at = walks.has(drawing) ? walks.get(drawing) + step : step > 0 ? 0 : -1;
+    const place = (at + marks.length) % marks.length;
+    walks.set(drawing, place);
+    for (const old of drawing.querySelectorAll(".walked")) old.classList.remove("walked");
+    marks[place].classList.add("walked");
+    marks[place].scrollIntoView({ block: "nearest", inline: "nearest" });
+    show({ target: marks[place] });
+  };
+  document.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step || !event.target.classList?.contains("drawing")) return;
+    event.preventDefault();
+    walk(event.target, step);
+  });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
   // A link from the verdict opens the check it points to.
   const open = () => { const part = document.querySelector(location.hash || null); if (part?.tagName === "DETAILS") part.open = true; };

@@ -1,0 +1,239 @@
+//! A parallel solver that saves its state every few iterations: what a sync policy costs, in the program that pays for it.
+//!
+//! The solver is Jacobi's for the heat equation on a square: its numbers stay finite, and a cell's value does not depend on how
+//! many threads there are, so a restart can be compared bit for bit.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Workload;
+use crate::error::{Error, Result};
+use crate::measure::clock;
+use crate::phase::{self, Team, Watch};
+use crate::record::{Phase, Stage};
+use crate::run::Bench;
+use crate::worker::Meter;
+
+mod commit;
+mod file;
+mod grid;
+mod meeting;
+mod policy;
+mod turn;
+
+use commit::Commit;
+use grid::Grid;
+use meeting::Meeting;
+pub use policy::Policy;
+use turn::{Spent, Turn};
+
+/// Options of `iterate`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct IterateOptions {
+    /// Rows and columns of the square of 8-byte numbers that is solved, and saved.
+    pub side: u32,
+    /// Threads; each has a band of rows.
+    pub workers: u32,
+    /// Iterations to run.
+    pub iterations: u64,
+    /// Iterations between two saves: how much is computed for one.
+    pub every: u64,
+    /// What one write holds.
+    pub layout: Layout,
+    /// How a save is made to last.
+    pub policy: Policy,
+}
+
+/// What one write holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// A row; every thread writes those of its band, as the published study does.
+    #[default]
+    Rows,
+    /// A band; every thread writes its own.
+    Bands,
+    /// All of it; the first thread writes, the others wait for it when they next meet.
+    Matrix,
+}
+
+impl Default for IterateOptions {
+    fn default() -> Self {
+        Self { side: 512, workers: 2, iterations: 100, every: 1, layout: Layout::Rows, policy: Policy::FsyncLeader }
+    }
+}
+
+impl IterateOptions {
+    /// Checks what the types cannot say.
+    pub fn validate(&self) -> Result<()> {
+        if !(3..=65_536).contains(&self.side) {
+            return Err(Error::usage(format!("side: {} is not between 3 and 65536", self.side)));
+        }
+        if !(1..=1024).contains(&self.workers) || self.workers > self.side {
+            return Err(Error::usage(format!(
+                "workers: {} is not between 1 and {}",
+                self.workers,
+                self.side.min(1024)
+            )));
+        }
+        if self.every == 0 || self.iterations < self.every {
+            let why = format!("every: {} of {} iterations never saves", self.every, self.iterations);
+            return Err(Error::usage(why).hint("use --every 1"));
+        }
+        if self.policy.is_direct() && !self.side.is_multiple_of(512) {
+            return Err(Error::usage(format!(
+                "side: direct writes need rows of whole pages, and {} is not",
+                self.side
+            ))
+            .hint("use a --side that is a multiple of 512"));
+        }
+        Ok(())
+    }
+}
+
+/// The directory below the target that holds the checkpoint.
+const ROOT: &str = "savemark-iterate";
+
+/// The workload.
+pub struct Iterate<'a> {
+    options: &'a IterateOptions,
+    /// Made by us: removed in the end.
+    root: Option<PathBuf>,
+    grid: Option<Grid>,
+}
+
+impl<'a> Iterate<'a> {
+    /// With these options.
+    pub fn new(options: &'a IterateOptions) -> Self {
+        Self { options, root: None, grid: None }
+    }
+
+    fn root(&self) -> &PathBuf {
+        self.root.as_ref().expect("made by prepare")
+    }
+
+    /// The solver with its saves.
+    fn iterate(&mut self, bench: &mut Bench) -> Result<Phase> {
+        let grid = self.grid.as_ref().expect("made by prepare");
+        let commit = commit::new(self.options, self.root(), grid)?;
+        bench.control.begin("iterate", self.options.iterations / self.options.every * grid.bytes());
+        let watch = Watch::start();
+        let (team, spent) = solve(self.options, grid, 0..self.options.iterations, Some(&*commit), bench)?;
+        let solved_ns = clock::now();
+        commit.finish()?;
+        let drained_ns = clock::now() - solved_ns;
+        let mut phase = team.into_phase(watch, "iterate");
+        phase.elapsed_ns += drained_ns;
+        phase.stages = spent.stages();
+        phase.stages.push(Stage { name: "drain".into(), elapsed_ns: drained_ns });
+        phase.durable = self.options.policy.is_durable() && bench.storage.durable();
+        phase.notes.push(format!("contract: {}", self.options.policy.contract()));
+        Ok(phase)
+    }
+
+    /// Reads the last save, goes on from there, and compares with the solver that was never stopped.
+    fn restart(&mut self, bench: &mut Bench) -> Result<Phase> {
+        let options = self.options;
+        let grid = self.grid.as_ref().expect("made by prepare");
+        let saved = options.iterations / options.every * options.every;
+        let goal = saved + options.every;
+        let again = Grid::new(options.side as usize)?;
+        solve(options, grid, options.iterations..goal, None, bench)?;
+        bench.control.begin("restart", grid.bytes());
+        file::evict(self.root())?;
+        let watch = Watch::start();
+        let start_ns = clock::now();
+        let generation = file::load(self.root(), options.policy, &again)?;
+        let read_ns = clock::now() - start_ns;
+        if generation != saved {
+            return Err(Error::corrupt(format!("the checkpoint is of iteration {generation}, not {saved}")));
+        }
+        let (team, spent) = solve(options, &again, generation..goal, None, bench)?;
+        let mut phase = team.into_phase(watch, "restart");
+        phase.elapsed_ns += read_ns;
+        phase.stages = spent.stages();
+        phase.stages.insert(0, Stage { name: "read".into(), elapsed_ns: read_ns });
+        (phase.user_bytes, phase.stored_bytes) = (grid.bytes(), grid.bytes());
+        if grid.state(goal) != again.state(goal) {
+            return Err(Error::corrupt("the restarted solver reaches another state"));
+        }
+        phase.verified = Some("state and residual, bit for bit".into());
+        Ok(phase)
+    }
+}
+
+/// Runs the iterations after `range.start` up to `range.end`; returns the workers and the first one's time line.
+fn solve(
+    options: &IterateOptions,
+    grid: &Grid,
+    range: std::ops::Range<u64>,
+    commit: Option<&dyn Commit>,
+    bench: &Bench,
+) -> Result<(Team, Spent)> {
+    let meeting = Meeting::new(options.workers as usize);
+    let leader = std::sync::Mutex::new(Spent::default());
+    let team = phase::run(options.workers as usize, bench.control, |meter| {
+        let stop = meeting.guard();
+        let mut turn = Turn::new(options, grid, &meeting, meter.index);
+        meter.start()?;
+        for iteration in range.start + 1..=range.end {
+            one(&mut turn, iteration, commit, meter)?;
+        }
+        turn.spent.add_to(&mut meter.thread_time);
+        if meter.index == 0 {
+            *leader.lock().expect("no panic while held") = turn.spent;
+        }
+        stop.ended_well();
+        Ok(())
+    })?;
+    Ok((team, leader.into_inner().expect("no panic while held")))
+}
+
+/// One iteration of one worker.
+fn one(turn: &mut Turn, iteration: u64, commit: Option<&dyn Commit>, meter: &mut Meter) -> Result<()> {
+    meter.check()?;
+    turn.compute(iteration);
+    // Nobody reads a band before it is complete, or overwrites one that is still written.
+    turn.meet()?;
+    let Some(commit) = commit.filter(|_| iteration.is_multiple_of(turn.options.every)) else { return Ok(()) };
+    let start_ns = clock::now();
+    turn.generation = iteration;
+    commit.save(turn)?;
+    let now_ns = clock::now();
+    meter.count_call(now_ns - start_ns, turn.band_bytes(), now_ns);
+    turn.syncs.drain(..).for_each(|sync_ns| meter.sync_latency.record(sync_ns));
+    Ok(())
+}
+
+impl Workload for Iterate<'_> {
+    fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
+        let Some(target) = bench.storage.directory() else {
+            let name = bench.storage.path_taken().storage;
+            return Err(Error::usage(format!("iterate needs a directory; storage {name} has none"))
+                .hint("use --storage posix and a directory as the target"));
+        };
+        let root = target.join(ROOT);
+        std::fs::create_dir(&root).map_err(|e| Error::io("make the directory", &root, e))?;
+        self.root = Some(root);
+        self.grid = Some(Grid::new(self.options.side as usize)?);
+        Ok(None)
+    }
+
+    fn phases(&self, _: &Bench) -> Vec<&'static str> {
+        vec!["iterate", "restart"]
+    }
+
+    fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase> {
+        if phase == "iterate" { self.iterate(bench) } else { self.restart(bench) }
+    }
+
+    fn cleanup(&mut self, _: &mut Bench) -> Result<()> {
+        match self.root.take() {
+            Some(root) => std::fs::remove_dir_all(&root).map_err(|e| Error::io("remove", &root, e)),
+            None => Ok(()),
+        }
+    }
+}

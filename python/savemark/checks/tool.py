@@ -1,0 +1,66 @@
+"""What the tool said about its own result, and whether it says what it measured."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from savemark.checks.registry import Evidence, Finding, Verdict, check
+from savemark.checks.wording import keys, listing, settings
+
+
+@check(
+    "HC-25",
+    "The tool stands by its result",
+    rule="IO500 [INVALID], fio error ≠ 0, IOR WARNING or ERROR, warp errors > 0, and the like",
+    verdict="BLOCK",
+)
+def valid(evidence: Evidence) -> Finding:
+    """Block what its own tool called invalid."""
+    rows = evidence.imported
+    if rows.is_empty():
+        return Finding(Verdict.OK, "Failed trials are no results here; see HC-20.")
+    bad = rows.filter(~pl.col("tool_valid"))
+    if not bad.is_empty():
+        said = listing((text for text in bad["tool_message"].drop_nulls().unique() if text), 2)
+        return Finding(
+            Verdict.BLOCK,
+            f"{settings(keys(bad))}: the tool called its result invalid"
+            + (f" ({said})." if said else "."),
+            "It broke the tool's own rules, or had errors.",
+            "Fix what it says and run it again; leave these numbers out.",
+            keys(bad),
+        )
+    if rows["tool_valid"].null_count():
+        return Finding(Verdict.UNVERIFIED, "Whether the tool called its result valid is not said.")
+    return Finding(Verdict.OK, "The tool called every result valid.")
+
+
+@check(
+    "HC-24",
+    "The environment is recorded",
+    rule="version of the tool, kernel, processor, filesystem, and the file's digest",
+    verdict="FLAG",
+)
+def described(evidence: Evidence) -> Finding:
+    """List what nobody will be able to look up later."""
+    host, rows = evidence.run.host, evidence.trials
+    if rows.is_empty():
+        return Finding(Verdict.UNVERIFIED, "No phase finished.")
+    missing = [] if host.get("kernel_release") else ["kernel"]
+    missing += [] if (host.get("cpu") or {}).get("model") or host.get("cpu") else ["processor"]
+    unknown = rows.filter(pl.col("tool_version").fill_null("") == "")
+    if not unknown.is_empty():
+        tools = listing(unknown["tool"].drop_nulls().unique().sort()) or "the tool"
+        missing.append(f"version of {tools}")
+    on_disk = rows["filesystem"].fill_null("").eq("").all()
+    in_memory = rows["storage_path"].is_in(["null", "memory", "object"]).all()
+    if on_disk and not in_memory and not (host.get("target") or {}).get("filesystem"):
+        missing.append("filesystem")
+    if not missing:
+        return Finding(Verdict.OK, "Versions, kernel, processor and filesystem are recorded.")
+    return Finding(
+        Verdict.FLAG,
+        f"Not recorded: {listing(missing, 6)}.",
+        "Nobody can repeat the run, or say later why it differs from another.",
+        "Keep the output of `savemark doctor --json` and of the tool's --version beside the files.",
+    )

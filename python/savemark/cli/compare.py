@@ -1,0 +1,36 @@
+"""`savemark compare`: hold runs against the first one, cell by cell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from savemark.errors import usage
+
+
+@click.command("compare", short_help="Compare runs cell by cell.")
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="BASE OTHER...")
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print it as Markdown.")
+def command(runs: tuple[Path, ...], as_json: bool, as_markdown: bool) -> None:
+    """Compare each run folder OTHER with the run folder BASE.
+
+    Every cell (a phase of a setting) gets both medians, the change with its interval, and an exact
+    test, corrected for the number of cells. What the runs do not share (machine, storage path,
+    size, versions) is said first.
+    """
+    if as_json and as_markdown:
+        raise usage("--json and --markdown exclude each other", "choose one of them")
+    from savemark.report import comparison
+
+    found = comparison.comparison(runs)
+    if as_json:
+        click.echo(json.dumps(comparison.as_json(found)))
+    elif as_markdown:
+        click.echo(comparison.markdown(found), nl=False)
+    else:
+        from rich.console import Console
+
+        comparison.show(found, Console(highlight=False))

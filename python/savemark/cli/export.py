@@ -1,0 +1,55 @@
+"""`savemark export`: the records of runs as one table for other programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from savemark.errors import usage
+
+FORMATS = ("parquet", "csv", "json")  # those of records/export.py, which is imported when it runs
+
+
+@click.command("export", short_help="Write the records of runs as one table.")
+@click.argument("runs", nargs=-1, required=True, metavar="[LABEL=]RUN...")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="What to write.  [default: as FILE ends, else csv]",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Where to write it.  [default: stdout]",
+)
+def command(runs: tuple[str, ...], form: str | None, out: Path | None) -> None:
+    """Write every phase of every trial of RUNS as one table, in base units.
+
+    `savemark schema --table` says what the columns mean. The column `run` tells the runs apart.
+    """
+    from savemark.records import export
+    from savemark.records.several import read_each
+
+    form = form or _ending(out) or "csv"
+    if out is None and form == "parquet" and sys.stdout.isatty():
+        raise usage("parquet is not for a terminal", "name a file: -o trials.parquet")
+    rows = export.table(list(read_each(runs).values()))
+    if out is None:
+        export.write(rows, form, sys.stdout.buffer)
+        return
+    # Whole or not there: a reader never meets half a table.
+    part = out.with_name(f"{out.name}.part")
+    with part.open("wb") as file:
+        export.write(rows, form, file)
+    part.replace(out)
+    click.echo(f"{len(rows)} rows, {len(rows.columns)} columns: {out}", err=True)
+
+
+def _ending(out: Path | None) -> str | None:
+    ending = out.suffix.lstrip(".").lower() if out else ""
+    return ending if ending in FORMATS else None

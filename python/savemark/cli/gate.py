@@ -1,0 +1,75 @@
+"""`savemark gate`: fail a pipeline where a run is slower than its baseline."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from savemark.cli._units import share
+from savemark.errors import EXIT_CODES, usage
+
+
+@click.command("gate", short_help="Fail if a run is slower than its baseline.")
+@click.argument("new", type=click.Path(path_type=Path), metavar="NEW")
+@click.option(
+    "--baseline",
+    "baselines",
+    multiple=True,
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="RUN_DIR",
+    help="A run folder, or a directory of run folders. Repeat it: five runs show the noise well.",
+)
+@click.option(
+    "--max-regression",
+    callback=share,
+    metavar="PERCENT",
+    default="5%",
+    show_default=True,
+    help="Growth of a time that is tolerated.",
+)
+@click.option(
+    "--assume-noise",
+    callback=share,
+    metavar="PERCENT",
+    default="2%",
+    show_default=True,
+    help="Deviation between runs to suppose until the baselines show it.",
+)
+@click.option("--allow-different", is_flag=True, help="Judge runs that did not do the same work.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print it for a pull request.")
+def command(
+    new: Path,
+    baselines: tuple[Path, ...],
+    max_regression: float,
+    assume_noise: float,
+    allow_different: bool,
+    as_json: bool,
+    as_markdown: bool,
+) -> int:
+    """Hold the run folder NEW against baseline runs of the same study.
+
+    Exits with 3 if a cell (a phase of a setting) lost more than the limit and more than the noise
+    between runs explains; with 1 if NEW lacks a cell of the baselines; else with 0.
+    """
+    if as_json and as_markdown:
+        raise usage("--json and --markdown exclude each other", "choose one of them")
+    from savemark.report import gating
+
+    found = gating.judge(
+        new, baselines, max_regression, assume_noise, allow_different=allow_different
+    )
+    if as_json:
+        click.echo(json.dumps(gating.as_json(found)))
+    elif as_markdown:
+        click.echo(gating.markdown(found), nl=False)
+    else:
+        from rich.console import Console
+
+        gating.show(found, Console(highlight=False))
+    if found.lost:
+        return EXIT_CODES["outside"]
+    return EXIT_CODES["failed"] if found.incomplete else 0

@@ -1,0 +1,183 @@
+"""The columns that only the checks look at: where a row came from and what stood around it.
+
+A record made by this engine has `conditions` and, in each phase, `machine`, `extents` and
+`payload`. A record made by an importer has `source` instead, and may add to each phase what the
+tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
+
+    record["source"] = {
+        "origin": "imported",           # live rows have no source and get origin "live"
+        "tool": "iozone", "tool_version": "3.506", "command": "iozone -t1 …",
+        "sha256": "…",                  # of the file that was read
+        "timer_resolution_ns": 10_000_000,
+        "client_memory_bytes": …, "valid": True | False | None, "message": "[INVALID] …",
+    }
+    phase |= {
+        # What was promised when the clock stopped: none (buffered), each (sync per write), end (one
+        # sync at the end, inside the time), group, rename (sync, rename, sync of the directory),
+        # unknown (the tool does not say).
+        "contract": "none",
+        "atomic": False,                # whether a crash in mid-write leaves the old state whole
+        # What `elapsed_ns` is made of: "wall", or "threads" where it is a sum over threads. A time
+        # that the tool summed over threads beside its wall time goes into thread_io_ns.
+        "time_base": "wall", "thread_io_ns": …, "worker_count": …,
+        "transfer_bytes": …, "dataset_bytes": …,
+        # As printed, in base units: what the arithmetic is checked against.
+        "reported_bytes_per_s": …, "reported_ops_per_s": …,
+        # The same phase by a meter that includes write-back: iozone's parent, say.
+        "outer_elapsed_ns": …,
+        # What the number is of several runs: "min", "max", "mean", "median"; absent for one run.
+        "statistic": "max",
+        # Where name and command disagree: "the name says s=100, the command -s 1".
+        "label_conflict": …,
+    }
+
+The same facts may also stand flat in the record, as `origin`, `source_sha256`,
+`timer_resolution_ns` and `tool: {name, version, command}`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+Json = dict[str, Any]
+
+SOURCE = {
+    "origin": pl.String,
+    "tool": pl.String,
+    "tool_version": pl.String,
+    "command": pl.String,
+    "source_sha256": pl.String,
+    "timer_resolution_ns": pl.Int64,
+    "client_memory_bytes": pl.Int64,
+    "tool_valid": pl.Boolean,
+    "tool_message": pl.String,
+}
+TRIAL = {"workload": pl.String, "payload_kind": pl.String, "state_given": pl.Boolean}
+CONDITIONS = {
+    "interposed": pl.String,  # "fsync by /tmp/x.so, …"; empty where the C library provides all
+    "traced": pl.Boolean,
+    "mount_options": pl.String,
+    "filesystem_class": pl.String,
+    "write_cache": pl.String,
+    "limit_read_bytes_per_s": pl.Int64,
+    "limit_write_bytes_per_s": pl.Int64,
+    "limit_read_ops_per_s": pl.Int64,
+    "limit_write_ops_per_s": pl.Int64,
+    "limit_cpus": pl.Float64,
+}
+CLAIM = {
+    "contract": pl.String,
+    "atomic": pl.Boolean,
+    "time_base": pl.String,
+    "thread_io_ns": pl.Int64,
+    "worker_count": pl.Int64,
+    "transfer_bytes": pl.Int64,
+    "dataset_bytes": pl.Int64,
+    "reported_bytes_per_s": pl.Float64,
+    "reported_ops_per_s": pl.Float64,
+    "outer_elapsed_ns": pl.Int64,
+    "statistic": pl.String,
+    "label_conflict": pl.String,
+    "gds_bytes": pl.Int64,
+}
+MEASURED = {
+    "machine_elapsed_ns": pl.Int64,
+    "machine_cpus": pl.Int64,
+    "machine_busy_ns": pl.Int64,
+    "machine_own_ns": pl.Int64,
+    "machine_steal_ns": pl.Int64,
+    "machine_throttled_ns": pl.Int64,
+    "machine_thermal_throttles": pl.Int64,
+    "extents_bytes": pl.Int64,
+    "extents_hole_bytes": pl.Int64,
+    "extents_unwritten_bytes": pl.Int64,
+    "extents_method": pl.String,
+    "payload_sampled_bytes": pl.Int64,
+    "payload_zero_share": pl.Float64,
+    "payload_repeated_share": pl.Float64,
+    "payload_entropy_bits": pl.Float64,  # per byte, 0 to 8
+}
+# The parts of a phase that these columns are read from.
+PARTS = {
+    part: [name.removeprefix(f"{part}_") for name in MEASURED if name.startswith(f"{part}_")]
+    for part in ("machine", "extents", "payload")
+}
+COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
+
+# The phases that move bytes to the storage and back; ours, and those of imported tools.
+WRITES = ("save", "write", "rewrite", "random_write", "iterate")
+READS = ("restore", "read", "reread", "random_read")
+
+
+def of_record(record: Json, version: str) -> Json:
+    """The columns that all phases of a trial share."""
+    source = _source(record)
+    trial, met = record.get("trial") or {}, record.get("conditions") or {}
+    tool = source or {"origin": "live", "tool": "savemark", "tool_version": version}
+    row: Json = {name: tool.get(name) for name in ("origin", "tool", "tool_version", "command")}
+    row |= {
+        "source_sha256": source.get("sha256"),
+        "timer_resolution_ns": source.get("timer_resolution_ns", met.get("clock_tick_ns")),
+        "client_memory_bytes": source.get("client_memory_bytes", met.get("memory_bytes")),
+        "tool_valid": source.get("valid"),
+        "tool_message": source.get("message"),
+        "workload": trial.get("workload"),
+        "payload_kind": trial.get("payload"),
+        "state_given": bool(trial.get("state")) if "state" in trial else None,
+        "interposed": _interposed(met),
+        "traced": met.get("traced"),
+    }
+    mount, limits = met.get("mount") or {}, met.get("limits") or {}
+    row |= {"mount_options": mount.get("options"), "filesystem_class": mount.get("class")}
+    row["write_cache"] = met.get("write_cache")
+    return row | {name: limits.get(name.removeprefix("limit_")) for name in _limits()}
+
+
+def _source(record: Json) -> Json:
+    """Where an imported record is from; empty for a live one."""
+    if record.get("origin") != "imported":
+        return dict(record.get("source") or {})
+    tool = record.get("tool") or {}
+    flat = {"origin": "imported", "sha256": record.get("source_sha256")}
+    flat |= {"tool": tool.get("name"), "tool_version": tool.get("version")}
+    flat |= {"command": tool.get("command")}
+    flat |= {"timer_resolution_ns": record.get("timer_resolution_ns")}
+    return flat | (record.get("source") or {})
+
+
+def of_phase(phase: Json, record: Json) -> Json:
+    """The columns of one phase."""
+    trial, imported = record.get("trial") or {}, bool(_source(record))
+    row = {name: phase.get(name) for name in CLAIM}
+    if not imported:
+        workers = phase.get("workers")
+        row |= {"time_base": "wall", "worker_count": len(workers) if workers else None}
+        row["transfer_bytes"] = trial.get("transfer_size", trial.get("chunk_size"))
+        row["dataset_bytes"] = trial.get("size")
+        row |= _promise(phase, trial)
+    for part, names in PARTS.items():
+        found = phase.get(part) or {}
+        row |= {f"{part}_{name}": found.get(name) for name in names}
+    return row
+
+
+def _promise(phase: Json, trial: Json) -> Json:
+    """What was durable at the end of a phase of ours, and whether a crash could have torn it."""
+    if phase.get("name") not in WRITES:
+        return {}
+    if trial.get("workload") == "checkpoint":
+        return {"contract": "rename" if phase.get("durable") else "none", "atomic": True}
+    return {"contract": trial.get("sync") if phase.get("durable") else "none", "atomic": False}
+
+
+def _interposed(met: Json) -> str | None:
+    found = met.get("interposed")
+    if found is None:
+        return None
+    return ", ".join(f"{each['function']} by {each['library']}" for each in found)
+
+
+def _limits() -> list[str]:
+    return [name for name in CONDITIONS if name.startswith("limit_")]

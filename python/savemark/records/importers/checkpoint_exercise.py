@@ -1,0 +1,130 @@
+"""CSVs of the fsync study jwuensche/parallel-storage-systems (task 3), one per version.
+
+Columns threads,iterations,wallclock,io_time,fsync_time,io_bytes,iop. A row is one run of a program
+that computes on a matrix and writes it over itself in place, each iteration; `wallclock` covers
+both. io_time and fsync_time are seconds summed over the threads, and io_time holds fsync_time (in
+the optimised version also the waiting for the thread that syncs). The version is the file's name.
+"""
+
+from __future__ import annotations
+
+import csv
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import NoReturn
+
+from savemark.errors import usage
+from savemark.records.imported import Imported
+from savemark.records.run import Json
+
+WHAT = "CSVs of the fsync study (threads,iterations,wallclock,io_time,fsync_time,io_bytes,iop)"
+COLUMNS = ("threads", "iterations", "wallclock", "io_time", "fsync_time", "io_bytes", "iop")
+# What the source of each version does after a write. All of them write in place, without a
+# temporary file and a rename, so that a crash in mid-write tears the only checkpoint.
+CONTRACTS = {"checkpoint": "none", "checkpoint_fsync": "each", "checkpoint_optimized": "group"}
+TOOL = {"name": "checkpoint-exercise", "version": None, "command": None}
+
+
+def recognise(path: Path, text: str) -> bool:
+    """Whether the first line is the header."""
+    del path
+    lines = text.splitlines()
+    return bool(lines) and _names(lines[0]) == COLUMNS
+
+
+def read(path: Path, text: str) -> Imported:
+    """Return a trial per row; the same number of threads again is its next repeat."""
+    entries: list[Json] = []
+    seen: dict[int, int] = {}
+    for number, line in enumerate(text.splitlines()[1:], start=2):
+        if not line.strip():
+            continue
+        values = [value.strip() for value in next(csv.reader([line]))]
+        if len(values) != len(COLUMNS):
+            _fail(path, number, f"{len(values)} fields where the header has {len(COLUMNS)}")
+        row = _Row(path, number, dict(zip(COLUMNS, values, strict=True)))
+        threads = row.whole("threads")
+        seen[threads] = seen.get(threads, 0) + 1
+        entries.append(row.entry(threads, seen[threads] - 1))
+    if not entries:
+        raise usage(f"{path}: no row after the header")
+    return Imported(
+        label="disk",  # no file says which
+        entries=entries,
+        repeats=max(seen.values()),
+        study="durability",
+        tools={"checkpoint-exercise": None},
+    )
+
+
+def _names(line: str) -> tuple[str, ...]:
+    return tuple(name.strip().strip('"').lower() for name in line.split(","))
+
+
+class _Row:
+    """One row of the file."""
+
+    def __init__(self, path: Path, number: int, values: dict[str, str]) -> None:
+        self.path, self.number, self.values = path, number, values
+
+    def whole(self, column: str) -> int:
+        text = self.values[column]
+        if not text.isascii() or not text.isdigit():
+            _fail(self.path, self.number, f"{column}: `{text}` is not a whole number")
+        return int(text)
+
+    def seconds(self, column: str) -> Decimal:
+        text = self.values[column]
+        try:
+            value = Decimal(text)
+        except InvalidOperation:
+            _fail(self.path, self.number, f"{column}: `{text}` is not a number of seconds")
+        if not value.is_finite() or value < 0:
+            _fail(self.path, self.number, f"{column}: `{text}` is not a time")
+        return value
+
+    def entry(self, threads: int, repeat: int) -> Json:
+        """Return the trial; `io_time` that is less than the fsync in it is damage."""
+        if self.seconds("fsync_time") > self.seconds("io_time"):
+            _fail(self.path, self.number, "fsync_time is more than the io_time that holds it")
+        version = self.path.stem
+        return {
+            "role": "trial",
+            "name": "iterate",
+            "repeat": repeat,
+            "factors": {"version": version, "workers": threads},
+            "record": {
+                "trial": {"workload": "iterate"},
+                "tool": TOOL,
+                "timer_resolution_ns": 1000,
+                "phases": [self.phase(version, threads)],
+            },
+        }
+
+    def phase(self, version: str, threads: int) -> Json:
+        io, sync = self.seconds("io_time"), self.seconds("fsync_time")
+        moved = self.whole("io_bytes")
+        return {
+            "name": "iterate",
+            "elapsed_ns": _ns(self.seconds("wallclock")),
+            "iterations": self.whole("iterations"),
+            "operations": self.whole("iop"),
+            "user_bytes": moved,
+            "stored_bytes": moved,
+            "thread_io_ns": _ns(io),
+            "thread_time": {"sync_ns": _ns(sync)},
+            "worker_count": threads,
+            "time_base": "wall",
+            "contract": CONTRACTS.get(version, "unknown"),
+            "atomic": False,
+        }
+
+
+def _ns(seconds: Decimal) -> int:
+    return int(seconds * 1_000_000_000)
+
+
+def _fail(path: Path, number: int, message: str) -> NoReturn:
+    raise usage(
+        f"{path}:{number}: {message}", "the file is damaged there; mend or remove that line"
+    )

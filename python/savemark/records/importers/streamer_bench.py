@@ -1,0 +1,186 @@
+"""CSVs of the checkpoint/restore study bsach64/streamer-bench.
+
+Columns compression, streams, checkpoint_time, restore_time, total_time, timestamp, run_number;
+times are seconds of `time -p`. Storage, process and memory limit are only in the file's name:
+`5_runs_s3_gpu.csv`, `local_cuda_stress_100MB.csv`.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, NoReturn
+
+from savemark.errors import usage
+from savemark.records.imported import Imported
+from savemark.records.run import Json
+
+WHAT = "CSVs of streamer-bench (compression,streams,checkpoint_time,restore_time,…)"
+NEEDED = ("compression", "streams", "checkpoint_time", "restore_time")
+STORAGES = ("s3", "cedana", "local", "gcs", "ebs", "nfs")
+# The names of the two programs whose state is saved, and of where that state is.
+PROCESSES = {"gpu": "gpu", "cpu": "cpu", "cuda": "gpu", "py": "cpu"}
+# run_benchmarks.sh runs each of these with each of those: a cell that is not there timed out.
+CODECS = ("none", "tar", "lz4", "gzip", "zlib")
+STREAMS = (0, 2, 4, 8)
+
+
+def recognise(path: Path, text: str) -> bool:
+    """Whether a line among the first hundred is the header."""
+    del path
+    return any(_columns(line) for line in text.splitlines()[:100])
+
+
+def read(path: Path, text: str) -> Imported:
+    """Return a trial per row; a row whose time is empty is a failed trial, never a zero."""
+    lines = text.splitlines()
+    first = next(n for n, line in enumerate(lines) if _columns(line))
+    columns = _columns(lines[first])
+    fixed = _from_name(path)
+    entries, junk, seen = [], [], dict[tuple[str, int], int]()
+    for number, line in enumerate(lines[first + 1 :], start=first + 2):
+        if "," not in line or _columns(line):
+            junk += [number] if line.strip() else []
+            continue
+        values = [value.strip() for value in next(csv.reader([line]))]
+        if len(values) != len(columns):
+            _fail(path, number, f"{len(values)} fields where the header has {len(columns)}")
+        row = _Row(path, number, dict(zip(columns, values, strict=True)))
+        cell = row.codec, row.streams
+        seen[cell] = seen.get(cell, 0) + 1
+        entries.append(row.entry(fixed, seen[cell] - 1))
+    if not entries:
+        raise usage(f"{path}: no row after the header")
+    return Imported(
+        label=_storage(path) or path.stem,
+        entries=entries,
+        levels={
+            "codec": list(dict.fromkeys([*CODECS, *(e["factors"]["codec"] for e in entries)])),
+            "streams": sorted({*STREAMS, *(e["factors"]["streams"] for e in entries)}),
+        },
+        repeats=max(entry["repeat"] for entry in entries) + 1,
+        study="checkpoint-restore",
+        # The script sends the answer of `cedana --version` to the terminal: no file has it.
+        tools={"cedana": None},
+        notes=[f"passed over {len(junk)} lines that are no rows"] if junk else [],
+    )
+
+
+def _columns(line: str) -> list[str]:
+    """Return the names of the columns if the line is a header, else nothing."""
+    names = [name.strip().strip('"').lower() for name in line.split(",")]
+    return names if all(name in names for name in NEEDED) else []
+
+
+def _words(path: Path) -> list[str]:
+    return re.split(r"[^a-z0-9]+", path.stem.lower())
+
+
+def _storage(path: Path) -> str | None:
+    return next((word for word in _words(path) if word in STORAGES), None)
+
+
+def _from_name(path: Path) -> Json:
+    """Return the factors that only the name of the file tells."""
+    words = _words(path)
+    process = next((PROCESSES[word] for word in words if word in PROCESSES), None)
+    limit = next((word for word in words if re.fullmatch(r"\d+mb", word)), None)
+    found = {"process": process, "memory_limit": limit and limit.upper()}
+    return {name: level for name, level in found.items() if level is not None}
+
+
+class _Row:
+    """One row of the file."""
+
+    def __init__(self, path: Path, number: int, values: dict[str, str]) -> None:
+        self.path, self.number, self.values = path, number, values
+        self.codec = values["compression"].lower() or self.fail("compression is empty")
+        self.streams = self.whole("streams")
+
+    def fail(self, message: str) -> NoReturn:
+        _fail(self.path, self.number, message)
+
+    def whole(self, column: str) -> int:
+        text = self.values[column]
+        if not text.isascii() or not text.isdigit():
+            self.fail(f"{column}: `{text}` is not a whole number")
+        return int(text)
+
+    def seconds(self, column: str) -> Decimal | None:
+        """Return a time; None where the field is empty."""
+        text = self.values.get(column, "")
+        if text.lower() in ("", "nan", "n/a", "timeout"):
+            return None
+        try:
+            value = Decimal(text)
+        except InvalidOperation:
+            self.fail(f"{column}: `{text}` is not a number of seconds")
+        if not value.is_finite() or value < 0:
+            self.fail(f"{column}: `{text}` is not a time")
+        return value
+
+    def entry(self, fixed: Json, before: int) -> Json:
+        """Return the trial; `before` rows of the same cell came before it."""
+        repeat = self.whole("run_number") - 1 if self.values.get("run_number") else before
+        if repeat < 0:
+            self.fail("run_number: runs count from 1")
+        head = {"role": "trial", "name": "checkpoint", "repeat": repeat}
+        head["factors"] = {"codec": self.codec, "streams": self.streams, **fixed}
+        save, restore = self.seconds("checkpoint_time"), self.seconds("restore_time")
+        if save is None or restore is None:
+            lost = "checkpoint_time" if save is None else "restore_time"
+            message = f"{self.path.name}:{self.number}: {lost} is empty"
+            return {**head, "error": {"kind": "failed", "message": message, "hint": None}}
+        self.check_total(save + restore)
+        return {**head, "record": self.record(save, restore)}
+
+    def check_total(self, total: Decimal) -> None:
+        stated = self.seconds("total_time")
+        if stated is not None and abs(stated - total) > Decimal("0.02"):
+            self.fail(f"total_time is {stated}, but checkpoint and restore add up to {total}")
+
+    def record(self, save: Decimal, restore: Decimal) -> Json:
+        return {
+            "trial": {"workload": "checkpoint"},
+            "source": {
+                "tool": "cedana",
+                "timer_resolution_ns": max(_resolution_ns(save), _resolution_ns(restore)),
+            },
+            "finished_unix_ns": self.finished_unix_ns(),
+            # Nothing says what was promised when the command ended.
+            "phases": [_phase("save", save) | {"contract": "unknown"}, _phase("restore", restore)],
+        }
+
+    def finished_unix_ns(self) -> int | None:
+        """Return when the row was written, at the end of its trial."""
+        text = self.values.get("timestamp")
+        if not text:
+            return None
+        try:
+            return int(datetime.fromisoformat(text).timestamp()) * 1_000_000_000
+        except ValueError:
+            self.fail(f"timestamp: `{text}` is not a date")
+
+
+def _phase(name: str, seconds: Decimal) -> dict[str, Any]:
+    """Return a phase with what is known of it: `time -p` says real time."""
+    return {"name": name, "elapsed_ns": _ns(seconds), "time_base": "wall"}
+
+
+def _ns(seconds: Decimal) -> int:
+    return int(seconds * 1_000_000_000)
+
+
+def _resolution_ns(seconds: Decimal) -> int:
+    """Return the last digit that is written: `time -p` knows hundredths."""
+    exponent = seconds.as_tuple().exponent
+    return _ns(Decimal(1).scaleb(int(exponent)))
+
+
+def _fail(path: Path, number: int, message: str) -> NoReturn:
+    raise usage(
+        f"{path}:{number}: {message}", "the file is damaged there; mend or remove that line"
+    )

@@ -1,0 +1,50 @@
+"""`system_info.txt` as written by the script of bsach64/streamer-bench: facts about the host."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from savemark.records.imported import Imported
+from savemark.records.run import Json
+
+WHAT = "system_info.txt of streamer-bench"
+# `free -h` rounds; the unit is a power of 1024.
+UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
+
+
+def recognise(path: Path, text: str) -> bool:
+    """Whether it has the script's headings."""
+    del path
+    return "=== System Information ===" in text and "=== Software Environment ===" in text
+
+
+def read(path: Path, text: str) -> Imported:
+    """Return what it says; a section that is empty (the script's Cedana one) gives no version."""
+    found: Json = {
+        "cpu": {"model": _one(text, r"^Model name:\s+(.+)"), "logical": _count(text)},
+        "memory": {"total_bytes": _memory(text)},
+        "kernel_release": _one(text, r"^Kernel: (\S+)"),
+        "os": _one(text, r'^PRETTY_NAME="(.+)"'),
+    }
+    versions = {
+        "criu": _one(text, r"^CRIU:\n(?:Version: )?(\S.*)"),
+        "cedana": _one(text, r"^Cedana:\n(\S.*)"),
+    }
+    notes = [f"it does not say the version of {name}" for name, v in versions.items() if v is None]
+    return Imported(label=path.stem, host=found, tools=versions, notes=notes)
+
+
+def _one(text: str, pattern: str) -> str | None:
+    found = re.search(pattern, text, re.MULTILINE)
+    return found[1].strip() if found else None
+
+
+def _count(text: str) -> int | None:
+    found = _one(text, r"^CPU\(s\):\s+(\d+)")
+    return int(found) if found else None
+
+
+def _memory(text: str) -> int | None:
+    found = re.search(r"^Mem:\s+([\d.]+)(Ki|Mi|Gi|Ti)", text, re.MULTILINE)
+    return round(float(found[1]) * UNITS[found[2]]) if found else None

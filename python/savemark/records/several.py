@@ -1,0 +1,104 @@
+"""Several runs read together: one run whose targets are those of all, each named by its run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from savemark.errors import usage
+from savemark.records.run import Entry, Json, Run, Target, read_run
+
+
+def read_runs(arguments: Sequence[str], folder: Path) -> Run:
+    """Read `[LABEL=]FOLDER…` as one run; `folder` is where its report goes.
+
+    One argument is that run as it is, except for the name. Indices and places count on from run
+    to run, so that every trial keeps one number of its own.
+    """
+    runs = read_each(arguments)
+    return next(iter(runs.values())) if len(runs) == 1 else _joined(runs, folder)
+
+
+def _joined(runs: dict[str, Run], folder: Path) -> Run:
+    plan: list[Entry] = []
+    entries: list[Entry] = []
+    for name, run in runs.items():
+        start = 1 + max((entry.index for entry in (*plan, *entries)), default=-1)
+        planned = run.plan or run.entries
+        plan += [_moved(entry, name, run, start) for entry in planned]
+        entries += [_moved(entry, name, run, start) for entry in run.entries]
+    parts = list(runs.values())
+    return Run(
+        folder=folder,
+        run_id=" + ".join(run.run_id for run in parts),
+        version=" + ".join(dict.fromkeys(run.version for run in parts)),
+        started_at=min(run.started_at for run in parts),
+        command=["savemark", "report", *(f"{n}={run.folder}" for n, run in runs.items())],
+        study=_study(parts),
+        host=_host(runs),
+        targets=[
+            Target(_label(name, run, target.label), target.target)
+            for name, run in runs.items()
+            for target in run.targets
+        ],
+        order_seed=None,
+        plan=plan,
+        entries=entries,
+        unreadable_lines=sum(run.unreadable_lines for run in parts),
+        origin="imported" if all(run.origin == "imported" for run in parts) else "live",
+        sources=tuple(source for run in parts for source in run.sources),
+        parts=runs,
+    )
+
+
+def read_each(arguments: Sequence[str]) -> dict[str, Run]:
+    """Read `[LABEL=]FOLDER…`, each by its name, which its entries carry; names are told apart."""
+    found: dict[str, Run] = {}
+    for argument in arguments:
+        label, equals, rest = argument.partition("=")
+        if not equals or "/" in label or Path(argument).exists():
+            label, rest = "", argument
+        run = read_run(Path(rest))
+        name = label or run.folder.resolve().name
+        if name in found:
+            raise usage(
+                f"two runs are called `{name}`",
+                "name them apart: savemark report before=FOLDER after=FOLDER",
+            )
+        found[name] = replace(run, entries=[replace(entry, run=name) for entry in run.entries])
+    return found
+
+
+def _label(name: str, run: Run, label: str) -> str:
+    """A run of one target goes by its own name alone."""
+    return name if len(run.targets) == 1 else f"{name}: {label}"
+
+
+def _moved(entry: Entry, name: str, run: Run, start: int) -> Entry:
+    label = _label(name, run, entry.label)
+    return replace(entry, run=name, label=label, index=start + entry.index)
+
+
+def _study(parts: list[Run]) -> Json:
+    """What all studies say alike, and every level of every factor."""
+    first = parts[0].study
+    same = {k: v for k, v in first.items() if all(run.study.get(k) == v for run in parts)}
+    names = dict.fromkeys(name for run in parts for name in run.study.get("factors") or {})
+    factors = {
+        name: list(
+            dict.fromkeys(
+                level for run in parts for level in (run.study.get("factors") or {}).get(name, [])
+            )
+        )
+        for name in names
+    }
+    name = " + ".join(dict.fromkeys(run.study_name for run in parts))
+    return {**same, "name": name, "factors": factors}
+
+
+def _host(runs: dict[str, Run]) -> Json:
+    """The host, if it is one; else each under the name of its run."""
+    hosts = [run.host for run in runs.values()]
+    alike = all(host == hosts[0] for host in hosts)
+    return hosts[0] if alike else {name: run.host for name, run in runs.items()}

@@ -1,0 +1,219 @@
+"""`savemark compare`: runs cell by cell, as data, as Markdown and on a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from savemark.errors import usage
+from savemark.records.contract import differences
+from savemark.report import sides
+from savemark.report.sides import Side, cell, labelled
+from savemark.report.table import Datum, Line, Table
+from savemark.report.words import both, gbs, seconds
+from savemark.stats.effect import Effect
+from savemark.stats.pairs import Pair, compare
+from savemark.stats.repeats import ALPHA, repeats_needed
+
+VERDICTS = ("slower", "faster", "not told apart", "too few repeats")
+HOW = (
+    "change = median time against A’s, negative is faster; [95 %] is a bootstrap interval; p is of "
+    "the exact Mann-Whitney test, Holm-corrected over {count}. {runs}"
+)
+RUNS = (
+    "All of it holds for these very runs: how much one run differs from the next is not in it "
+    "(`savemark gate` with several baselines knows)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Runs A, B, … and every cell that they share with A."""
+
+    runs: list[Side]
+    pairs: list[list[Pair]]  # one list per run after A
+
+    @property
+    def tests(self) -> int:
+        """How many tests Holm's correction counts."""
+        return sum(map(len, self.pairs))
+
+
+def comparison(folders: Sequence[Path]) -> Comparison:
+    """Read the runs and compare all with the first."""
+    if len(folders) < 2:
+        raise usage("a comparison needs two runs", "savemark compare BASE OTHER")
+    runs = sides.letters(folders)
+    base, *others = runs
+    found = Comparison(runs, compare(base.measured.times, [o.measured.times for o in others]))
+    for other, pairs in zip(others, found.pairs, strict=True):
+        if not pairs:
+            raise usage(
+                f"{base.run.folder} and {other.run.folder} share no cell: "
+                f"{_examples(base)} against {_examples(other)}",
+                "compare runs of one study; of several targets, name them alike with LABEL=TARGET",
+            )
+    return found
+
+
+def _examples(run: Side) -> str:
+    return both([f"`{cell(key)}`" for key in run.measured.times], 3)
+
+
+def as_json(found: Comparison) -> dict[str, Any]:
+    """Return the comparison as data."""
+    base = found.runs[0]
+    return {
+        "schema": 1,
+        "base": base.as_json(),
+        "others": [
+            {
+                **other.as_json(),
+                "differences": [d.as_json() for d in differences(base.run, other.run)],
+                "only_in_base": [key._asdict() for key in _only(base, other)],
+                "only_here": [key._asdict() for key in _only(other, base)],
+                "cells": [_pair_json(pair) for pair in pairs],
+            }
+            for other, pairs in zip(found.runs[1:], found.pairs, strict=True)
+        ],
+        "tests": found.tests,
+        "alpha": ALPHA,
+        "repeats_needed": repeats_needed(found.tests),
+    }
+
+
+def _pair_json(pair: Pair) -> dict[str, Any]:
+    def effect(found: Effect) -> dict[str, Any]:
+        return {"value": found.value, "low": found.low, "high": found.high, "method": found.method}
+
+    return {
+        **pair.key._asdict(),
+        "base_s_median": pair.base.median,
+        "base_n": pair.base.n,
+        "other_s_median": pair.other.median,
+        "other_n": pair.other.n,
+        "user_bytes": pair.user_bytes,
+        "difference_s": effect(pair.difference),
+        "ratio": effect(pair.ratio),
+        "p": pair.p,
+        "p_adjusted": pair.p_adjusted,
+        "verdict": pair.verdict,
+    }
+
+
+def markdown(found: Comparison) -> str:
+    """Return the comparison as Markdown."""
+    base, *others = found.runs
+    parts = ["# Comparison", "", *(f"* **{run.name}** {run.title}" for run in found.runs), ""]
+    for other, pairs in zip(others, found.pairs, strict=True):
+        parts += [f"## {other.name} against {base.name}: {_summary(pairs)}", ""]
+        listed = sides.markdown_differences(base, other) + _notes(found, base, other, pairs)
+        parts += [*listed, ""] if listed else []
+        parts += [_table(base, other, pairs).markdown()]
+    return "\n".join([*parts, _how(found), ""])
+
+
+def show(found: Comparison, console: Console) -> None:
+    """Print the comparison."""
+    base, *others = found.runs
+    for run in found.runs:
+        labelled(console, run.name, run.title, "bold")
+    for other, pairs in zip(others, found.pairs, strict=True):
+        console.print()
+        console.print(Text(f"{other.name} against {base.name}: {_summary(pairs)}", "bold"))
+        sides.print_differences(console, base, other)
+        for note in _notes(found, base, other, pairs):
+            labelled(console, "note", note.removeprefix("* "), "option")
+        console.print()
+        sides.print_table(console, _table(base, other, pairs))
+    console.print()
+    console.print(Text(_how(found), "dim"))
+
+
+def _how(found: Comparison) -> str:
+    count = f"{found.tests} tests" if found.tests > 1 else "1 test"
+    return HOW.format(count=count, runs=RUNS)
+
+
+def _summary(pairs: Sequence[Pair]) -> str:
+    counts = Counter(pair.verdict for pair in pairs)
+    cells = f"{len(pairs)} cell{'s' * (len(pairs) > 1)}"
+    return f"{cells}: " + ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v])
+
+
+def _notes(found: Comparison, base: Side, other: Side, pairs: Sequence[Pair]) -> list[str]:
+    notes = []
+    sizes = {base.measured.times[p.key].user_bytes for p in pairs}
+    if sizes != {other.measured.times[p.key].user_bytes for p in pairs}:
+        notes.append(f"* times of {other.name} are scaled to the size of {base.name}, per byte")
+    if any(pair.verdict == "too few repeats" for pair in pairs):
+        needed = repeats_needed(found.tests)
+        notes.append(
+            f"* with these repeats no test can succeed over {found.tests} cells; --repeats "
+            f"{needed} in each run is enough (fewer cells need fewer)"
+        )
+    for a, b in ((base, other), (other, base)):
+        if only := _only(a, b):
+            notes.append(f"* only in {a.name}: {both([cell(key) for key in only])}")
+    for run in (base, other):
+        for why in dict.fromkeys(run.measured.left_out.values()):
+            keys = [cell(key) for key, reason in run.measured.left_out.items() if reason == why]
+            notes.append(f"* left out of {run.name}, {why}: {both(keys)}")
+    return notes
+
+
+def _only(a: Side, b: Side) -> list[Any]:
+    known = {**b.measured.times, **b.measured.left_out}
+    return [key for key in a.measured.times if key not in known]
+
+
+def _table(base: Side, other: Side, pairs: Sequence[Pair]) -> Table:
+    heads = ["setting", "phase", f"{base.name} s", "GB/s", f"{other.name} s"]
+    heads += ["change", "[95 %]", "n", "p", ""]
+    labels = any(pair.key.label for pair in pairs)
+    lines = [_line(pair, labels) for pair in pairs]
+    return Table("comparison", "", (["target"] if labels else []) + heads, lines)
+
+
+def _line(pair: Pair, labels: bool) -> Line:
+    a, b, size = pair.base, pair.other, pair.user_bytes
+    p = pair.p_adjusted
+    data = [Datum(pair.key.label)] if labels else []
+    data += [
+        Datum(pair.key.setting),
+        Datum(pair.key.phase),
+        Datum(seconds(a.median), a.median),
+        Datum(gbs(size / a.median) if size else "–", 0.0),
+        Datum(seconds(b.median), b.median),
+        Datum(change(pair.ratio.value), pair.ratio.value),
+        Datum(interval(pair.ratio), 0.0),
+        Datum(str(a.n) if a.n == b.n else f"{a.n}, {b.n}", 0.0),
+        Datum(p_text(p), p),
+        Datum(pair.verdict),
+    ]
+    css = pair.verdict if pair.verdict in ("slower", "faster") else ""
+    return Line(data, css=css)
+
+
+def change(ratio: float) -> str:
+    """`+3.2 %` for a ratio of 1.032."""
+    share = (ratio - 1) * 100
+    return f"{share:+.0f} %" if abs(share) >= 100 else f"{share:+.1f} %"
+
+
+def interval(ratio: Effect) -> str:
+    """`[+1.0 +5.5]`, in per cent, or nothing."""
+    if ratio.low is None or ratio.high is None:
+        return "–"
+    return f"[{change(ratio.low)[:-2]} {change(ratio.high)[:-2]}]"
+
+
+def p_text(p: float) -> str:
+    """A p value with the digits that matter."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"

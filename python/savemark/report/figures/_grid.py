@@ -1,0 +1,217 @@
+"""What the three grids share: panels of rows × columns, lettered, one scale for all."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from savemark.report.analysis import Analysis
+from savemark.report.factors import TARGET, Factor, Roles, roles
+from savemark.report.figure import Panel, heading
+from savemark.report.marks import inline
+from savemark.report.palette import level_scale, light
+from savemark.stats import spread
+from savemark.stats.ceilings import SIDES
+
+Rate = Callable[[dict[str, Any]], float]
+Rows = list[dict[str, Any]]
+
+
+def applies(analysis: Analysis) -> str | None:
+    """A grid needs more factors than one panel can hold."""
+    few = len(analysis.own_factors) < 3
+    return "fewer than three factors varied: one panel holds them" if few else None
+
+
+def grid(rate: Rate, ceiling: bool) -> Callable[[Analysis], list[Panel]]:
+    """A figure of one grid per phase; `rate` gives GB/s of one trial, `ceiling` draws the limit."""
+
+    def draw(analysis: Analysis) -> list[Panel]:
+        panels = []
+        for phase in analysis.phases:
+            rows = analysis.measured(phase)
+            found = roles(analysis.factors)
+            values, letters = _values(rows, found, rate)
+            if values:
+                tops = _ceilings(analysis, phase, found, values) if ceiling else []
+                drawn = _chart(values + letters + tops, found)
+                panels.append(Panel(heading(phase), drawn))
+        return panels
+
+    return draw
+
+
+def _values(rows: pl.DataFrame, found: Roles, rate: Rate) -> tuple[Rows, Rows]:
+    """The repeats and, per cell, the median with its interval; then the panels' letters."""
+    assert found.across is not None
+    values: Rows = []
+    names = [f.name for f in (found.across, found.line, found.row, *found.columns) if f]
+    for key, part in rows.group_by(names, maintain_order=True):
+        place = dict(zip(names, map(str, key), strict=True))
+        head = {
+            "across": found.across.shown(place[found.across.name]),
+            "line": place[found.line.name] if found.line else "",
+            "shift": _shift(found.line, place),
+            "row": _row(found, place),
+            "column": _column(found, place),
+        }
+        speeds = [rate(row) for row in part.sort("repeat").to_dicts()]
+        values += [head | {"kind": "repeat", "y": speed} for speed in speeds]
+        middle = spread(speeds)
+        words = ", ".join(f"{f.title} {place[f.name]}" for f in _all(found))
+        tip = f"{words}: median {middle.median:.3g} GB/s [{middle.low:.3g} {middle.high:.3g}]"
+        tip += f" ({middle.kind}); repeats {' '.join(f'{speed:.3g}' for speed in speeds)}"
+        ends = {"low": middle.low, "high": middle.high, "tip": tip}
+        ends["joined"] = found.across.joined(place[found.across.name])
+        values.append(head | {"kind": "median", "y": middle.median, **ends})
+    return values, _letters(found, values)
+
+
+def _shift(line: Factor | None, place: dict[str, str]) -> float:
+    """Where a line's marks stand beside the tick, from -1 to 1."""
+    if line is None or len(line.levels) < 2:
+        return 0.0
+    return 2 * line.levels.index(place[line.name]) / (len(line.levels) - 1) - 1
+
+
+def _all(found: Roles) -> list[Factor]:
+    return [f for f in (found.line, *found.columns, found.row, found.across) if f]
+
+
+def _row(found: Roles, place: dict[str, str]) -> str:
+    return f"{found.row.title} {found.row.shown(place[found.row.name])}" if found.row else ""
+
+
+def _column(found: Roles, place: dict[str, str]) -> str:
+    return ", ".join(f"{f.title} {f.shown(place[f.name])}" for f in found.columns)
+
+
+def _order(found: Roles) -> tuple[list[str], list[str]]:
+    """The heads of rows and columns in the order of their levels."""
+    rows = [_row(found, {found.row.name: v}) for v in found.row.levels] if found.row else [""]
+    names = [f.name for f in found.columns]
+    sets = product(*(f.levels for f in found.columns))
+    return rows, [_column(found, dict(zip(names, levels, strict=True))) for levels in sets]
+
+
+def _letters(found: Roles, values: Rows) -> Rows:
+    seen = {(row["row"], row["column"]) for row in values}
+    rows, columns = _order(found)
+    places = [place for place in product(rows, columns) if place in seen]
+    marks = _names(len(places))
+    return [
+        {"kind": "letter", "row": row, "column": column, "letter": f"({mark})"}
+        for (row, column), mark in zip(places, marks, strict=True)
+    ]
+
+
+def _names(count: int) -> list[str]:
+    """`a` to `z`, then `aa`, `ab` and so on."""
+    letters = string.ascii_lowercase
+    return [(letters[i // 26 - 1] if i >= 26 else "") + letters[i % 26] for i in range(count)]
+
+
+def _ceilings(analysis: Analysis, phase: str, found: Roles, values: Rows) -> Rows:
+    """The ceiling of each target in each panel where it has points; a colour per target."""
+    rows: Rows = []
+    for result in analysis.results:
+        top = result.ceilings.get(SIDES[phase][0]) if phase in SIDES else None
+        if top is None:
+            continue
+        mine = found.line is not None and found.line.name == TARGET
+        seen = {(v["row"], v["column"]) for v in values if not mine or v["line"] == result.label}
+        for row, column in sorted(seen):
+            rows.append({"kind": "ceiling", "row": row, "column": column, "y": top.rate / 1e9,
+                         "line": result.label if mine else ""})  # fmt: skip
+    return rows
+
+
+def _chart(values: Rows, found: Roles) -> Any:
+    assert found.across is not None
+    rows, columns = _order(found)
+    lines = list(found.line.levels) if found.line else [""]
+    colour, shape = level_scale(found.line.name if found.line else "", lines)
+    legend = alt.Legend(
+        title=found.line.title if found.line else None, titleOrient="left", titlePadding=22
+    )
+    width, height = max(96, 960 // len(columns) - 14), 118
+    x = alt.X("across:O", sort=[found.across.shown(v) for v in found.across.levels],
+              title=found.across.title, axis=alt.Axis(labelAngle=0, labelOverlap=True),
+              scale=alt.Scale(paddingInner=0, paddingOuter=0))  # fmt: skip
+    y = alt.Y("y:Q", title="GB/s", axis=alt.Axis(tickCount=4))
+    # Side by side, or the intervals of several lines would hide each other.
+    middle = width / len(found.across.levels) / 2
+    beside = alt.Scale(domain=[-1, 1], range=[middle - 4, middle + 4])
+    offset = alt.XOffset("shift:Q", scale=beside)
+    dye = alt.Color("line:N", scale=colour, sort=lines, legend=legend if found.line else None)
+    base = alt.Chart().encode(x=x, y=y, color=dye)
+    median = base.transform_filter("datum.kind == 'median'")
+    layers = [_ceiling(colour, y, bool(found.line and found.line.name == TARGET))]
+    if found.across.numeric:
+        layers.append(
+            median.transform_filter("datum.joined")
+            .mark_line(strokeWidth=1, opacity=0.55, aria=False)
+            .encode(xOffset=offset)
+        )
+    layers += [
+        median.mark_rule(strokeWidth=1.3, aria=False).encode(
+            xOffset=offset, y=alt.Y("low:Q", title="GB/s"), y2="high:Q"
+        ),
+        base.transform_filter("datum.kind == 'repeat'")
+        .mark_circle(size=5, opacity=0.5, aria=False)
+        .encode(xOffset=offset),
+        median.mark_point(filled=True, size=20, opacity=1).encode(
+            xOffset=offset,
+            shape=alt.Shape("line:N", scale=shape, legend=legend if found.line else None),
+            description="tip:N",
+        ),
+        alt.Chart()
+        .transform_filter("datum.kind == 'letter'")
+        .mark_text(align="left", baseline="top", fontSize=12, color=light("quiet"))
+        .encode(x=alt.value(4), y=alt.value(2), text="letter:N"),
+    ]
+    both: dict[str, Any] = {"labelFontSize": 12, "title": None, "labelPadding": 6}
+    return (
+        alt.layer(*layers, data=inline(values))
+        .properties(width=width, height=height)
+        .facet(
+            row=alt.Row("row:N", sort=rows, header=alt.Header(**both, labelOrient="left"))
+            if found.row
+            else alt.Undefined,
+            column=alt.Column("column:N", sort=columns, header=alt.Header(**both)),
+            spacing=10,
+        )
+        .resolve_scale(xOffset="shared")
+    )
+
+
+def _ceiling(colour: alt.Scale, y: alt.Y, own: bool) -> Any:
+    base = alt.Chart().transform_filter("datum.kind == 'ceiling'")
+    look: dict[str, Any] = {"strokeDash": [5, 3], "strokeWidth": 1.1, "aria": False}
+    if own:
+        dye = alt.Color("line:N", scale=colour)
+        return base.mark_rule(**look, opacity=0.8).encode(y=y, color=dye)
+    return base.mark_rule(**look, color=light("limit")).encode(y=y)
+
+
+def per(amount: str, time: str) -> Rate:
+    """GB/s of one trial from two columns."""
+
+    def rate(row: dict[str, Any]) -> float:
+        return float((row[amount] or 0) / max(row[time] or 0, 1))
+
+    return rate
+
+
+HOW: Sequence[str] = (
+    "Rows and columns are factors, each panel has its letter, all share one axis. A big mark is "
+    "the median of a setting, its bar the 95 % interval (below 6 repeats: the range), the small "
+    "dots are its repeats; hover or focus a big mark for them. Marks of one x stand side by side "
+    "only to be seen.",
+    "Dashed: the ceiling of the storage in the same colour, measured in this run.",
+)

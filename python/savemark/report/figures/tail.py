@@ -1,0 +1,81 @@
+"""First and last worker done: how long the slowest kept the others waiting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from savemark.report.analysis import Analysis
+from savemark.report.figure import Figure, each_phase
+from savemark.report.figures._grid import applies as grid_applies
+from savemark.report.marks import WIDTH, fastest, inline, names_axis
+from savemark.report.palette import light
+from savemark.report.words import seconds
+from savemark.stats import TargetResult
+
+ENDS = {"first worker": ("first", "circle"), "last worker": ("limit", "triangle-right")}
+
+
+def applies(analysis: Analysis) -> str | None:
+    """The grids show first and last where there are many factors."""
+    return None if grid_applies(analysis) else "the grids of first and last show it"
+
+
+def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
+    """A row per setting, of phases with more than one worker."""
+    rows = analysis.rows(result.label, phase).filter(pl.col("first_done_ns") > 0)
+    rows, _ = fastest(analysis.short(rows))
+    if rows.is_empty():
+        return None
+    share = pl.col("first_done_ns") / pl.col("elapsed_ns")
+    end = pl.max_horizontal(pl.col("last_done_ns"), pl.col("first_done_ns")) / pl.col("elapsed_ns")
+    middles = rows.group_by("setting").agg(
+        first=share.median(), last=end.median(), elapsed=pl.col("elapsed_ns").median()
+    )
+    values, order = [], []
+    for row in middles.sort("elapsed").to_dicts():
+        order.append(row["setting"])
+        for name, key in zip(ENDS, ("first", "last"), strict=True):
+            at = seconds(row[key] * row["elapsed"] / 1e9)
+            tip = f"{row['setting']}: {name} done after {at} s, {row[key]:.1%} of the phase"
+            values.append({"setting": row["setting"], "end": name, "x": row[key], "tip": tip})
+    return _chart(values, order, analysis.short_title)
+
+
+def _chart(values: list[dict[str, Any]], order: list[str], title: str | None) -> Any:
+    names = list(ENDS)
+    colour = alt.Scale(domain=names, range=[light(ENDS[n][0]) for n in names])
+    shape = alt.Scale(domain=names, range=[ENDS[n][1] for n in names])
+    low = min(row["x"] for row in values)
+    base = alt.Chart(inline(values)).encode(
+        y=alt.Y("setting:N", sort=order, axis=names_axis(title)),
+        x=alt.X(
+            "x:Q",
+            title="share of the phase’s time",
+            scale=alt.Scale(domain=[max(0, min(low - 0.02, 0.9)), 1.005], nice=False),
+            axis=alt.Axis(format="%", tickCount=5),
+        ),
+    )
+    line = base.mark_line(color=light("grid"), strokeWidth=3, aria=False).encode(detail="setting:N")
+    dots = base.mark_point(filled=True, size=44, opacity=1).encode(
+        color=alt.Color("end:N", scale=colour, sort=names),
+        shape=alt.Shape("end:N", scale=shape, sort=names),
+        description="tip:N",
+    )
+    return (line + dots).properties(width=WIDTH - 40, height=alt.Step(17))
+
+
+FIGURE = Figure(
+    name="tail",
+    section="distributions",
+    title="First and last worker",
+    caption="When the first and the last worker had ended, as a share of the phase (medians), "
+    "fastest setting on top. A long bar is a tail: most workers waited for a few. What is right of "
+    "the last worker is flush and commit.",
+    needs=("setting", "phase", "first_done_ns", "last_done_ns"),
+    draw=each_phase(chart),
+    order=41,
+    applies=applies,
+)

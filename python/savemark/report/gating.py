@@ -1,0 +1,231 @@
+"""`savemark gate`: the verdict as data, as Markdown for a pull request, and on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from savemark.errors import usage
+from savemark.records.contract import CONTRACT, differences
+from savemark.report import sides
+from savemark.report.comparison import change, p_text
+from savemark.report.sides import Side, cell, labelled
+from savemark.report.table import Datum, Line, Table
+from savemark.report.words import both, seconds
+from savemark.stats.gate import Gate, GateCell, gate
+
+MOST_LINES = 12  # of cells that passed, in Markdown before the fold
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A new run, its baselines, and the verdict."""
+
+    new: Side
+    baselines: list[Side]
+    gate: Gate
+
+    @property
+    def lost(self) -> bool:
+        """Whether any cell lost more than the limit, beyond chance."""
+        return bool(self.gate.lost)
+
+    @property
+    def incomplete(self) -> list[str]:
+        """Cells of the baselines that the new run cannot answer for, with the reason."""
+        why = self.new.measured.left_out
+        return [f"{cell(key)} ({why.get(key, 'not measured')})" for key in self.gate.missing]
+
+
+def judge(
+    new: Path, baselines: Sequence[Path], limit: float, noise: float, *, allow_different: bool
+) -> Judgement:
+    """Read the runs and hold the new one against the others."""
+    folders = [found for given in baselines for found in _run_folders(given)]
+    if new.resolve() in [folder.resolve() for folder in folders]:
+        raise usage(f"{new} is also a baseline", "a run cannot be its own baseline")
+    one = sides.side("new", new)
+    others = [sides.side("base", folder) for folder in dict.fromkeys(folders)]
+    if not allow_different:
+        _same_contract(one, others)
+    times = [other.measured.times for other in others]
+    found = gate(one.measured.times, times, limit, noise)
+    if not found.cells:
+        raise usage(
+            f"{new} shares no cell with every baseline",
+            "measure the baseline and the new run with the same study",
+        )
+    if len(others) == 1 and all(len(each.seconds) == 1 for each in times[0].values()):
+        raise usage(
+            "one baseline with one repeat shows no noise, so nothing can be judged",
+            "give more baselines, or measure with --repeats 10",
+        )
+    return Judgement(one, others, found)
+
+
+def _run_folders(given: Path) -> list[Path]:
+    """A run folder, or the run folders in a directory."""
+    if (given / "run.json").exists() or not given.is_dir():
+        return [given]
+    found = sorted(path.parent for path in given.glob("*/run.json"))
+    if not found:
+        raise usage(f"{given} holds no run folder", "name a run folder, or a directory of them")
+    return found
+
+
+def _same_contract(new: Side, others: Sequence[Side]) -> None:
+    for other in others:
+        found = [d for d in differences(other.run, new.run) if d.kind == CONTRACT]
+        if found:
+            text = "; ".join(f"{d.what} was {d.base}, is {d.other}" for d in found)
+            raise usage(
+                f"{new.run.folder} did not do the same work as {other.run.folder}: {text}",
+                "measure both alike (fix --size), or --allow-different to judge all the same",
+            )
+
+
+def as_json(found: Judgement) -> dict[str, Any]:
+    """Return the verdict as data."""
+    verdict = found.gate
+    return {
+        "schema": 1,
+        "new": found.new.as_json(),
+        "baselines": [base.as_json() for base in found.baselines],
+        "max_regression": verdict.limit,
+        "lost": found.lost,
+        "noise_between_runs": verdict.noise,
+        "noise_measured": verdict.noise_measured,
+        "incomplete": found.incomplete,
+        "not_judged": [key._asdict() for key in verdict.unknown],
+        "differences": [d.as_json() for d in differences(found.baselines[0].run, found.new.run)],
+        "cells": [_cell_json(each) for each in verdict.cells],
+    }
+
+
+def _cell_json(each: GateCell) -> dict[str, Any]:
+    return {
+        **each.key._asdict(),
+        "base_s": each.base_s,
+        "new_s": each.new_s,
+        "loss": each.loss,
+        "loss_low": each.low,
+        "loss_high": each.high,
+        "p": each.p,
+        "p_adjusted": each.p_adjusted,
+        "findable_loss": each.findable,
+        "lost": each.lost,
+    }
+
+
+def markdown(found: Judgement) -> str:
+    """Return the verdict as a comment for a pull request: the answer first, details folded."""
+    mark = "❌" if found.lost else "⚠️" if found.incomplete else "✅"
+    parts = [f"### {mark} savemark gate: {headline(found)}", "", *_notes(found), ""]
+    lost = found.gate.lost
+    if lost:
+        parts += [_table(lost).markdown()]
+    rest = [each for each in found.gate.cells if not each.lost]
+    if rest:
+        title = f"{'The other ' if lost else 'All '}{len(rest)} cells"
+        title = title if len(rest) > 1 else "The other cell" if lost else "The cell"
+        fold = f"<details{' open' * (not lost and len(rest) <= MOST_LINES)}>"
+        parts += [fold + f"<summary>{title}</summary>", "", _table(rest).markdown(), "</details>"]
+    parts += ["", f"<sub>{_how(found)}</sub>", ""]
+    return "\n".join(parts)
+
+
+def show(found: Judgement, console: Console) -> None:
+    """Print the verdict."""
+    labelled(console, "new", found.new.title, "bold")
+    for base in found.baselines:
+        labelled(console, "baseline", base.title)
+    sides.print_differences(console, found.baselines[0], found.new)
+    console.print()
+    cells = [*found.gate.lost, *(each for each in found.gate.cells if not each.lost)]
+    sides.print_table(console, _table(cells))
+    console.print()
+    state = "bold red" if found.lost else "bold yellow" if found.incomplete else "bold green"
+    console.print(Text(headline(found), state))
+    for note in _notes(found, plain=True):
+        labelled(console, "note", note.removeprefix("* "), "option")
+    console.print(Text(_how(found), "dim"))
+
+
+def headline(found: Judgement) -> str:
+    """The verdict in one sentence."""
+    verdict, limit = found.gate, _limit(found.gate.limit)
+    count = len(verdict.cells)
+    of = f"{count} cells" if count > 1 else "1 cell"
+    if lost := verdict.lost:
+        worst = f"worst {cell(lost[0].key)} {change(lost[0].loss + 1)}"
+        return f"{len(lost)} of {of} lost more than {limit} ({worst})"
+    if found.incomplete:
+        return f"no loss above {limit} in {of}, but {len(found.incomplete)} could not be judged"
+    return f"no loss above {limit} in {of}"
+
+
+def _notes(found: Judgement, *, plain: bool = False) -> list[str]:
+    verdict, notes = found.gate, []
+    if found.incomplete:
+        notes.append(f"* not answered for by the new run: {both(found.incomplete)}")
+    if verdict.unknown:
+        notes.append(f"* not in every baseline: {both([cell(key) for key in verdict.unknown])}")
+    if not plain:
+        differ = sides.markdown_differences(found.baselines[0], found.new)
+        notes += [line for line in differ if "**option**" not in line]
+    if not verdict.noise_measured:
+        notes.append(
+            f"* one baseline does not show how much runs differ from each other: "
+            f"{_limit(verdict.noise)} is assumed (--assume-noise); five baselines measure it"
+        )
+    blind = max(each.findable for each in verdict.cells)
+    if blind > 2 * verdict.limit:
+        notes.append(
+            f"* with this noise a loss is found reliably only from {_limit(blind)} on; more "
+            "baselines and more repeats find smaller ones"
+        )
+    return notes
+
+
+def _limit(share: float) -> str:
+    return f"{share * 100:.0f} %" if share >= 0.1 else f"{share * 100:.2g} %"
+
+
+def _how(found: Judgement) -> str:
+    verdict = found.gate
+    runs = f"{verdict.baselines} baseline runs" if verdict.baselines > 1 else "1 baseline run"
+    shown = "measured" if verdict.noise_measured else "assumed"
+    return (
+        f"A cell is lost if its time grew by more than {_limit(verdict.limit)} and p < 0.05 "
+        f"(one-sided, over {len(verdict.cells)} tests, Holm). {runs.capitalize()}; noise between "
+        f"runs {_limit(verdict.noise)} "
+        f"({shown})."
+    )
+
+
+def _table(cells: Sequence[GateCell]) -> Table:
+    labels = any(each.key.label for each in cells)
+    heads = (["target"] if labels else []) + ["setting", "phase", "base s", "new s"]
+    heads += ["change", "[95 %]", "p", ""]
+    return Table("gate", "", heads, [_line(each, labels) for each in cells])
+
+
+def _line(each: GateCell, labels: bool) -> Line:
+    low, high = change(each.low + 1)[:-2], change(each.high + 1)[:-2]
+    data = [Datum(each.key.label)] if labels else []
+    data += [
+        Datum(each.key.setting),
+        Datum(each.key.phase),
+        Datum(seconds(each.base_s), each.base_s),
+        Datum(seconds(each.new_s), each.new_s),
+        Datum(change(each.loss + 1), each.loss),
+        Datum(f"[{low} {high}]", each.low),
+        Datum(p_text(each.p_adjusted), each.p_adjusted),
+        Datum("lost" if each.lost else ""),
+    ]
+    return Line(data, css="lost" if each.lost else "")
