@@ -61,7 +61,7 @@ fn saves_while_bits_flip(server: &Server, prefix: &str, faults: Faults) {
         restores(&storage, &state(round)).unwrap_or_else(|e| panic!("round {round}: what was saved is wrong: {e}"));
     }
     let (_, hits) = server.counts();
-    assert!(hits > 10, "{hits} flips: the test does not test");
+    assert!(hits >= 4, "{hits} flips: the test does not test");
 }
 
 #[test]
