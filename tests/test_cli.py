@@ -1,9 +1,9 @@
 """The command line: help without heavy imports, errors as text and as JSON, dry run, settings."""
 
 import json
-import re
 import os
 import pty
+import re
 import subprocess
 import sys
 
