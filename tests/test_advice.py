@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 
@@ -112,6 +113,20 @@ def test_the_front_and_the_point_nearest_to_the_ideal():
     # One in a hundred is no trade-off, but a lone point is always on the front.
     assert pareto.front([(1.0, 5.0), (1.01, 4.0)], same=0.02) == [1]
     assert pareto.front([(1.0, 5.0)], same=0.02) == [0]
+    assert pareto.front([]) == pareto.front([], same=0.02) == []
+    # Near ties may dominate each other in a circle; then none of them counts as one.
+    circle = [(1.0, 1.02, 1.04), (1.04, 1.0, 1.02), (1.02, 1.04, 1.0)]
+    assert pareto.front(circle, same=0.025) == [0, 1, 2]
+
+
+def test_times_without_bytes_are_shown_as_times(capsys, tmp_path):
+    folder = make_run(tmp_path / "run", Made(codecs=("none", "lz4"), streams=(0, 4)))
+    file = folder / "records.jsonl"
+    file.write_text(re.sub(r'"(user|stored)_bytes": \d+', r'"\1_bytes": null', file.read_text()))
+    code, out, _ = run(capsys, "advise", folder, "--goal", "freeze")
+    assert code == 0
+    assert re.search(r"freeze lz4 × 4 +1\.\d+ s", out)
+    assert "no valid setting has" in run(capsys, "advise", folder, "--goal", "balanced")[1]
 
 
 @pytest.fixture
@@ -232,7 +247,7 @@ def test_several_targets_have_no_single_bandwidth(capsys, tmp_path):
     folder = make_run(tmp_path / "two", made)
     code, _, err = run(capsys, "advise", folder, *JOB)
     assert code == 2
-    assert "several targets (a, b)" in err
+    assert "several things (a and b)" in err
     assert run(capsys, "advise", folder)[0] == 0
 
 

@@ -10,13 +10,14 @@ from test_checks import judge
 
 BLOCK, FLAG, NOTE = Verdict.BLOCK, Verdict.FLAG, Verdict.NOTE
 OK, UNVERIFIED = Verdict.OK, Verdict.UNVERIFIED
+SIZED = ("name", "elapsed_ns", "user_bytes", "stored_bytes")
 SAYS_NOTHING = {"origin": "imported", "tool": "cedana"}
 
 
-def imported(folder, source=None, edit=None, keep=("name", "elapsed_ns")):
+def imported(folder, source=None, edit=None, keep=("name", "elapsed_ns"), roles=("trial",)):
     """Turn a made run into one that was read from a file which says only what is kept."""
     entries = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
-    entries = [entry for entry in entries if entry["role"] == "trial"]
+    entries = [entry for entry in entries if entry["role"] in roles]
     for entry in entries:
         record = entry["record"]
         phases = [{k: v for k, v in phase.items() if k in keep} for phase in record["phases"]]
@@ -89,6 +90,21 @@ def test_workers_that_stop_their_clocks_early(made):
     assert found["HC-37"].verdict is FLAG
 
 
+@pytest.mark.parametrize(("contract", "verdict"), [("unknown", BLOCK), ("end", UNVERIFIED)])
+def test_a_buffered_write_faster_than_its_disk(made, contract, verdict):
+    """700 MB in a second where the disk itself writes 120 MB/s."""
+
+    def edit(entry, phase):
+        phase["contract"] = contract
+        if entry["role"] == "ceiling" and entry["name"] == "write":
+            phase["elapsed_ns"] *= 5
+
+    roles = ("trial", "ceiling")
+    found = judge(imported(made, edit=edit, keep=SIZED, roles=roles))["HC-02"]
+    assert found.verdict is verdict
+    assert {phase for _, _, phase in found.blocks} == ({"save"} if verdict is BLOCK else set())
+
+
 @pytest.mark.parametrize("contract", ["each", "end", "rename"])
 def test_a_write_that_is_flushed_inside_its_time(made, contract):
     def edit(_entry, phase):
@@ -129,9 +145,6 @@ def test_thread_seconds_beside_seconds(made, edit, blocks):
     found = judge(imported(made, edit=edit))["HC-16"]
     assert found.verdict is BLOCK
     assert {phase for _, _, phase in found.blocks} == blocks
-
-
-SIZED = ("name", "elapsed_ns", "user_bytes", "stored_bytes")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use s3::{Faults, Server};
 use savemark_engine::buffer::Pool;
 use savemark_engine::checkpoint::abandoned::{Leftover, clean};
+use savemark_engine::checkpoint::inspect;
 use savemark_engine::checkpoint::state::GeneratedState;
 use savemark_engine::checkpoint::{MANIFEST, RestoreOptions, SaveOptions, Source, restore, save};
 use savemark_engine::codec::CodecName;
@@ -175,6 +176,19 @@ fn beside_a_damaged_manifest_no_shard_is_called_abandoned() {
     storage.put(MANIFEST, b"{\"format\":\"savemark-checkpoint\"").unwrap();
     assert!(clean(&storage, Span(0), false).unwrap().is_empty());
     assert_eq!(storage.list().unwrap(), before);
+}
+
+#[test]
+fn without_locks_nothing_is_swept_up_that_may_be_anothers() {
+    let root = disk();
+    let server = Server::start(root.path());
+    let storage = bucket(&server, "sweep", 10);
+    save_to(&storage, &state(1)).unwrap();
+    storage.put("shard-18e9e1188022315b-00001529-0000", b"perhaps of a save under way").unwrap();
+    assert_eq!(inspect::clean(&storage, false).unwrap_err().kind, Kind::Refused);
+    save_to(&storage, &state(2)).unwrap();
+    inspect::remove(&storage).unwrap();
+    assert_eq!(storage.list().unwrap(), ["shard-18e9e1188022315b-00001529-0000"]);
 }
 
 #[test]

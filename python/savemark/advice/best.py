@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from savemark.advice import pareto
@@ -24,6 +24,8 @@ SAME = 0.02  # costs less than 2 % apart are no trade-off
 RESAMPLES = 400
 OFTEN = 0.05  # a setting that more than so many resamples choose is tied
 SEED = 2006
+
+Scales = Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,10 @@ def best(result: TargetResult, goal: str) -> Best | None:
     if goal in PHASES:
         name = next((n for n in PHASES[goal] if n in result.phases), "")
         return _of_ranking(goal, result.ranking(name) if name else None)
-    cells = [cell for cell in result.cells if competes(cell, TOTAL, result.phases)]
+    cells = _weighed(result)
     if not cells:
         return None
-    return {"bytes": _bytes, "cpu": _cpu, "balanced": _balanced}[goal](cells)
+    return {"bytes": _bytes, "cpu": _cpu, "balanced": _balanced}[goal](cells, result.scales())
 
 
 def trade_offs(result: TargetResult) -> list[Cell]:
@@ -65,19 +67,29 @@ def trade_offs(result: TargetResult) -> list[Cell]:
 
     From medians; costs less than 2 % apart count as equal.
     """
-    cells = [cell for cell in result.cells if competes(cell, TOTAL, result.phases)]
-    on_front = [cells[i] for i in pareto.front([costs(cell) for cell in cells], SAME)]
-    return sorted(on_front, key=lambda cell: costs(cell)[0])
+    cells = _weighed(result)
+    scales = result.scales()
+    points = [costs(cell, scales[cell.setting]) for cell in cells]
+    return [cells[i] for i in sorted(pareto.front(points, SAME), key=lambda i: points[i][0])]
 
 
-def costs(cell: Cell) -> tuple[float, float, float]:
-    """Seconds of all phases, stored bytes of the state, CPU-seconds per GiB."""
-    return (cell.total.median if cell.total else 0.0, stored(cell), cell.cpu_s_per_gib)
+def costs(cell: Cell, scale: float = 1.0) -> tuple[float, float, float]:
+    """Seconds of all phases, stored bytes of the state, CPU-seconds per GiB.
+
+    `scale` brings settings that moved unlike amounts to one amount (`TargetResult.scales`).
+    """
+    seconds = cell.total.median if cell.total else 0.0
+    return (seconds * scale, stored(cell) * scale, cell.cpu_s_per_gib)
 
 
 def stored(cell: Cell) -> int:
     """Bytes that the state takes on the storage."""
     return next((phase.stored_bytes for phase in cell.phases.values()), 0)
+
+
+def _weighed(result: TargetResult) -> list[Cell]:
+    """Return the cells that may be ranked and whose bytes are known (imported ones may not be)."""
+    return [c for c in result.cells if c.sized and competes(c, TOTAL, result.phases)]
 
 
 def _of_ranking(goal: str, found: Ranking | None) -> Best | None:
@@ -87,42 +99,42 @@ def _of_ranking(goal: str, found: Ranking | None) -> Best | None:
     return Best(goal, found.best, found.tied, f"{test}; of the tied ones the least CPU")
 
 
-def _bytes(cells: Sequence[Cell]) -> Best:
-    least = min(stored(cell) for cell in cells)
-    same = [cell for cell in cells if stored(cell) <= SAME_BYTES * least]
-    return _first("bytes", same, _time, "less than 1 % apart; of these the least time")
+def _bytes(cells: Sequence[Cell], scales: Scales) -> Best:
+    kept = [costs(cell, scales[cell.setting])[1] for cell in cells]
+    least = min(kept)
+    same = [cell for cell, count in zip(cells, kept, strict=True) if count <= SAME_BYTES * least]
+    return _fastest("bytes", same, scales, "less than 1 % apart; of these the least time")
 
 
-def _cpu(cells: Sequence[Cell]) -> Best:
+def _cpu(cells: Sequence[Cell], scales: Scales) -> Best:
     samples = [cell.cpu_samples for cell in cells]
     group = group_of_best(samples, [median(each) for each in samples])
     same = [cells[i] for i in (group.best, *group.tied)]
     test = "exact Mann-Whitney, Holm-corrected" if group.tested else "ranges of the repeats overlap"
-    return _first("cpu", same, _time, f"{test}; of the tied ones the least time")
+    return _fastest("cpu", same, scales, f"{test}; of the tied ones the least time")
 
 
-def _balanced(cells: Sequence[Cell]) -> Best:
+def _balanced(cells: Sequence[Cell], scales: Scales) -> Best:
     """Choose by medians; tied is what resampled repeats (Efron 1979) choose too."""
-    chosen = pareto.nearest_to_ideal([costs(cell) for cell in cells], SAME)
+    scale = [scales[cell.setting] for cell in cells]
+    points = [costs(cell, each) for cell, each in zip(cells, scale, strict=True)]
+    chosen = pareto.nearest_to_ideal(points, SAME)
     rng, times = random.Random(SEED), Counter[int]()
     for _ in range(RESAMPLES):
-        times[pareto.nearest_to_ideal([_resampled(cell, rng) for cell in cells], SAME)] += 1
+        drawn = [_resampled(cell, each, rng) for cell, each in zip(cells, scale, strict=True)]
+        times[pareto.nearest_to_ideal(drawn, SAME)] += 1
     tied = [i for i, n in times.most_common() if n > OFTEN * RESAMPLES and i != chosen]
     rule = "nearest to the best of time, bytes and CPU at once; tied: chosen by resampled repeats"
     return Best("balanced", cells[chosen], tuple(cells[i] for i in tied), rule)
 
 
-def _resampled(cell: Cell, rng: random.Random) -> tuple[float, float, float]:
+def _resampled(cell: Cell, scale: float, rng: random.Random) -> tuple[float, float, float]:
     assert cell.total is not None  # cells without one do not compete
     times = rng.choices(cell.total.samples, k=cell.n)
     cpu = rng.choices(cell.cpu_samples, k=len(cell.cpu_samples))
-    return median(times), stored(cell), median(cpu)
+    return median(times) * scale, stored(cell) * scale, median(cpu)
 
 
-def _first(goal: str, cells: list[Cell], cost: Callable[[Cell], float], rule: str) -> Best:
-    first, *rest = sorted(cells, key=cost)
+def _fastest(goal: str, cells: list[Cell], scales: Scales, rule: str) -> Best:
+    first, *rest = sorted(cells, key=lambda cell: costs(cell, scales[cell.setting])[0])
     return Best(goal, first, tuple(rest), rule)
-
-
-def _time(cell: Cell) -> float:
-    return costs(cell)[0]

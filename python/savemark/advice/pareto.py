@@ -16,7 +16,7 @@ def front(points: Sequence[Point], same: float = 0.0) -> list[int]:
     differ by chance; where that leaves nothing (a circle of near ties), none do.
     """
     found = [i for i, p in enumerate(points) if not any(_dominates(q, p, same) for q in points)]
-    return found or front(points)
+    return found if found or not same else front(points)
 
 
 def nearest_to_ideal(points: Sequence[Point], same: float = 0.0) -> int:

@@ -71,11 +71,11 @@ class Prefix(Place):
         yield
 
     def remove(self) -> bool:
-        """Remove the checkpoint's own objects; return whether nothing is left."""
+        """Remove the checkpoint, and what is idle beside it; return whether nothing is left."""
         import savemark._engine as engine
 
         engine.remove(self.looking())
-        return not any(self.names())
+        return self.clear_old()
 
     def clear_old(self) -> bool:
         """Remove what a save left that has been idle for a day; return whether nothing is left."""

@@ -142,7 +142,9 @@ def _planned(asked: dict[str, Any]) -> bool:
 def _results(run: Path) -> list[TargetResult]:
     from savemark.report.analysis import analyse
 
-    results = [result for result in analyse(run).results if result.cells]
+    # What is saved is given, not chosen: settings compete for the same state only.
+    parts = (part for result in analyse(run).results for part in result.by_given().values())
+    results = [part for part in parts if part.cells]
     if not results:
         raise usage(f"{run} has no trial to advise on", f"savemark run --resume {run}")
     return results
@@ -177,11 +179,12 @@ def _bandwidth(
     if not results:
         raise usage("the interval needs a save bandwidth", "--save-bandwidth 25GB/s, or a run")
     from savemark.advice.best import best
+    from savemark.report.words import both
 
     if len(results) > 1:
-        labels = ", ".join(result.label for result in results)
+        labels = both([f"{result.label} {result.cells[0].given}".strip() for result in results])
         raise usage(
-            f"the run has several targets ({labels})",
+            f"the run measured several things ({labels})",
             "give --save-bandwidth and --restore-bandwidth",
         )
     found = best(results[0], goal)

@@ -12,7 +12,7 @@ from savemark.advice.plan import Choice, Job, asynchronous, choices, needed
 from savemark.report.sides import labelled, print_table
 from savemark.report.table import Datum, Line, Table
 from savemark.report.words import binary, both, gbs, seconds
-from savemark.stats import Cell, TargetResult
+from savemark.stats import Cell, PhaseStat, TargetResult
 
 
 def settings_json(result: TargetResult, goals: list[str]) -> dict[str, Any]:
@@ -21,6 +21,7 @@ def settings_json(result: TargetResult, goals: list[str]) -> dict[str, Any]:
     return {
         "label": result.label,
         "target": result.target,
+        "state": result.cells[0].given,
         "best": {goal: one and _best_json(one) for goal, one in found.items()},
         "pareto": [_cell_json(cell) for cell in trade_offs(result)],
     }
@@ -54,7 +55,8 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
 
 def show_settings(result: TargetResult, goals: list[str], console: Console) -> None:
     """Print the best setting for each goal, what ties, what binds, and the trade-offs."""
-    console.print(Text(f"What to use on {result.target}", "bold"))
+    state = f", for {result.cells[0].given}" if result.cells[0].given else ""
+    console.print(Text(f"What to use on {result.target}{state}", "bold"))
     found = {goal: best(result, goal) for goal in goals}
     chosen = [one for one in found.values() if one]
     if chosen:
@@ -85,10 +87,16 @@ def _goals(found: list[Best]) -> Table:
         data = [Datum(one.goal), Datum(cell.setting)]
         for name in phases:
             shown = name in cell.phases and name not in cell.blocked
-            data.append(Datum(gbs(cell.phases[name].user_rate) if shown else "–", 0.0))
-        data += [Datum(f"{cell.ratio:.2f}", 0.0), Datum(f"{cell.cpu_s_per_gib:.2f}", 0.0)]
+            data.append(Datum(_speed(cell.phases[name]) if shown else "–", 0.0))
+        costs = (cell.ratio, cell.cpu_s_per_gib)
+        data += [Datum(f"{each:.2f}" if cell.sized else "–", 0.0) for each in costs]
         lines.append(Line([*data, Datum(GOALS[one.goal])]))
     return Table("goals", "", heads, lines)
+
+
+def _speed(phase: PhaseStat) -> str:
+    """GB/s, or the seconds of what was imported without bytes."""
+    return gbs(phase.user_rate) if phase.user_bytes else f"{seconds(phase.seconds.median)} s"
 
 
 def _front(cells: list[Cell]) -> Table:

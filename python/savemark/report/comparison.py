@@ -189,7 +189,7 @@ def _line(pair: Pair, labels: bool) -> Line:
         Datum(pair.key.setting),
         Datum(pair.key.phase),
         Datum(seconds(a.median), a.median),
-        Datum(gbs(size / a.median), 0.0),
+        Datum(gbs(size / a.median) if size else "–", 0.0),
         Datum(seconds(b.median), b.median),
         Datum(change(pair.ratio.value), pair.ratio.value),
         Datum(interval(pair.ratio), 0.0),

@@ -193,7 +193,7 @@ def _notes(found: Judgement, *, plain: bool = False) -> list[str]:
 
 
 def _limit(share: float) -> str:
-    return f"{share * 100:.2g} %"
+    return f"{share * 100:.0f} %" if share >= 0.1 else f"{share * 100:.2g} %"
 
 
 def _how(found: Judgement) -> str:

@@ -120,8 +120,12 @@ fn is_leftover(name: &str) -> bool {
 /// Removes what interrupted saves left (or only tells it), while no save is under way.
 ///
 /// # Errors
-/// `Refused` while a save is under way; `Failed` on I/O errors.
+/// `Refused` while a save is under way, and where nothing could tell: for buckets there is
+/// [`abandoned::clean`](super::abandoned::clean). `Failed` on I/O errors.
 pub fn clean(storage: &dyn Storage, dry_run: bool) -> Result<Vec<Orphan>> {
+    if !storage.locks() {
+        return Err(Error::refused("nothing tells here whether a save is under way"));
+    }
     let _lock = storage.lock()?;
     let orphans = contents(storage)?.orphans;
     if !dry_run {
@@ -131,7 +135,7 @@ pub fn clean(storage: &dyn Storage, dry_run: bool) -> Result<Vec<Orphan>> {
     Ok(orphans)
 }
 
-/// Removes the checkpoint of `storage` under its lock, and what interrupted saves left.
+/// Removes the checkpoint of `storage`, and under its lock what interrupted saves left.
 ///
 /// # Errors
 /// `Refused` while a save is under way; `Corrupt` if its manifest is damaged, and then nothing is removed.
@@ -139,7 +143,7 @@ pub fn remove(storage: &dyn Storage) -> Result<()> {
     let lock = storage.lock()?;
     super::remove(storage)?;
     drop(lock);
-    clean(storage, false).map(drop)
+    if storage.locks() { clean(storage, false).map(drop) } else { Ok(()) }
 }
 
 /// Refuses a place that holds files of others.

@@ -23,6 +23,7 @@ STORAGES = ("first", "second", "fourth", "limit", "third", "quiet")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 HEIGHT = 260
 ROOM = 1.3  # above the highest bar, for its label
+SHORT = 10  # characters of a storage's name that fit there
 Row = dict[str, Any]
 
 
@@ -177,11 +178,13 @@ def _stacks(part: Part, of: Statistic) -> list[Row]:
     for codec, streams in part.legacy.cells:
         times = {p: part.legacy.statistic((codec, streams), p, of) for p in PARTS[:2]}
         total = sum(times.values())
-        for place, (name, s) in enumerate(times.items()):
-            tip = f"{codec} × {streams} on {part.label}: {name} {s:.3f} s of {total:.3f} s"
+        # A path would not fit above its bar; the colour says which storage it is.
+        name = f"{part.label} " if len(part.label) <= SHORT else ""
+        for place, (phase, s) in enumerate(times.items()):
+            tip = f"{codec} × {streams} on {part.label}: {phase} {s:.3f} s of {total:.3f} s"
             rows.append(
-                {"codec": codec, "streams": streams, "storage": part.label, "part": name, "s": s}
-                | {"place": place, "total": total, "text": f"{part.label} {total:.1f}", "tip": tip}
+                {"codec": codec, "streams": streams, "storage": part.label, "part": phase, "s": s}
+                | {"place": place, "total": total, "text": f"{name}{total:.1f}", "tip": tip}
             )
     return rows
 
@@ -205,7 +208,12 @@ def stack_chart(
         .encode(
             **place,
             y=y,
-            color=alt.Color(f"{group}:N", scale=_label_scale(labels), sort=labels),
+            color=alt.Color(
+                f"{group}:N",
+                scale=_label_scale(labels),
+                sort=labels,
+                legend=alt.Legend(columns=3),  # more would not fit above the panel
+            ),
             opacity=alt.Opacity("part:N", scale=strength, sort=PARTS[:2]),
             order=alt.Order("place:Q"),
             description="tip:N",

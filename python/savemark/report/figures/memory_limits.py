@@ -35,8 +35,8 @@ def _panels(title: str, by: dict[str | None, Part]) -> list[Panel]:
     found = []
     for n in streams:
         wanted: list[tuple[str, str | None, int]] = [("0 streams", None, 0)]
-        wanted.append((f"{n} streams, no limit", None, n))
-        wanted += [(f"{n} streams, {limit}", limit, n) for limit in limits]
+        wanted.append(("no limit", None, n))
+        wanted += [(limit, limit, n) for limit in limits]
         rows = [
             row for name, limit, s in wanted if limit in by for row in _rows(name, by[limit], s)
         ]
@@ -54,7 +54,7 @@ def _rows(name: str, part: Part, streams: int) -> list[Row]:
             continue
         times = [part.legacy.statistic((codec, n), p, fmean) for p in ("checkpoint", "restore")]
         for place, (phase, s) in enumerate(zip(("checkpoint", "restore"), times, strict=True)):
-            tip = f"{name}, {codec}: {phase} {s:.3f} s of {sum(times):.3f} s"
+            tip = f"{codec} × {n}, {name}: {phase} {s:.3f} s of {sum(times):.3f} s"
             rows.append(
                 {"codec": codec, "scenario": name, "part": phase, "s": s, "place": place}
                 | {"total": sum(times), "text": f"{sum(times):.2f}", "tip": tip}
