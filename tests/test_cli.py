@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -33,7 +34,9 @@ def test_every_command_file_is_listed_and_every_listed_command_works(engine):
 
     from savemark import cli
 
-    files = {path.stem for path in Path(cli.__file__).parent.glob("[a-z]*.py")}
+    # A file may not be called `import`, so that one ends in an underscore.
+    stems = (path.stem for path in Path(cli.__file__).parent.glob("[a-z]*.py"))
+    files = {stem.removesuffix("_") for stem in stems}
     assert files == set(cli.COMMANDS)
     for name in cli.COMMANDS:
         assert isinstance(cli.cli.get_command(click.Context(cli.cli), name), click.Command)
@@ -60,8 +63,9 @@ def test_doctor_studies_schema(savemark, place, engine):
     assert "cpu.available" in savemark("doctor").stdout
     facts = json.loads(savemark("doctor", place, "--json").stdout)
     assert facts["features"][1]["available"] is False
-    assert savemark("studies").stdout.startswith("quick  How fast does this directory")
-    assert json.loads(savemark("studies", "--json").stdout)[0]["name"] == "quick"
+    assert re.search(r"^quick +How fast does this directory", savemark("studies").stdout, re.M)
+    names = [each["name"] for each in json.loads(savemark("studies", "--json").stdout)]
+    assert "quick" in names
     assert json.loads(savemark("schema").stdout) == engine.SCHEMA
 
 

@@ -133,7 +133,9 @@ def _ceiling(top: list[dict[str, Any]], scale: alt.Scale) -> list[alt.Chart]:
     )
     return [
         rule.encode(y=alt.Y("y:Q", scale=scale)),
-        text.encode(y=alt.Y("y:Q", scale=scale), x=alt.value(0), text="text:N"),
+        text.encode(
+            y=alt.Y("y:Q", scale=scale), x=alt.value(0), text="text:N", description="text:N"
+        ),
     ]
 
 
