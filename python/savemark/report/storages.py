@@ -188,8 +188,8 @@ def moments_table(analysis: Analysis, part: Part) -> Table | None:
     note = (
         "Medians. Frozen: the application may go on; durable: the bytes are on stable storage (as "
         "far as the storage says); drained: nothing is left to do. A synchronous save promises all "
-        "three at the same moment. Fetched: the last byte has arrived; checking and decoding overlap "
-        "with that, so they are given in thread-seconds, which do not add up to wall time."
+        "three at the same moment. Fetched: the last byte has arrived; checking and decoding "
+        "overlap with that, so they are given in thread-seconds, which do not add up to wall time."
     )
     title = f"Moments on {part.title}"
     name = f"moments_{part.title}"
