@@ -190,7 +190,7 @@ impl Pool {
 }
 
 /// The buffers of the last save or restore of this process, for the next one: a program that saves every few minutes pays
-/// for their first touch once. More than [`Kept::MOST`] are given back.
+/// for their first touch once. More than 64 MiB are given back.
 #[derive(Debug, Default)]
 pub struct Kept(Pool);
 
