@@ -12,6 +12,7 @@ from rich.console import Console
 
 from made_run import Made, make_run
 from savemark import report
+from savemark.report.pixels import Pixels
 
 SMALL = {"codecs": ("none", "lz4", "zstd"), "streams": (0, 2, 4), "repeats": 3}
 CHROMIUM = next(
@@ -212,3 +213,16 @@ def test_chromium_opens_it_without_a_complaint(quick, tmp_path):
     assert report.summary(quick)["verdict"].split(":")[0] in dom
     assert dom.count('aria-roledescription="point"') >= 24 * 5 * 2
     assert '<form class="tools">' in dom  # the script ran: it shows the filters
+
+
+def test_figures_that_cannot_become_pixels_are_an_error(tmp_path):
+    good, bad = tmp_path / "good 1.svg", tmp_path / "bad.svg"
+    good.write_text('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
+    bad.write_text("<svg")
+    with Pixels() as pixels:
+        pixels.add(good)
+    assert good.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(OSError, match="could not be drawn as PNG"), Pixels() as pixels:
+        pixels.add(bad)
+    with pytest.raises(KeyError), Pixels() as pixels:
+        raise KeyError

@@ -64,11 +64,6 @@ def svg(panels: Sequence[Panel]) -> str:
     return alone([draw(panel, f"panel{i}") for i, panel in enumerate(panels)])
 
 
-def png(drawing: str) -> bytes:
-    """The same as pixels, at twice the size for slides and dense screens."""
-    return vlc.svg_to_png(drawing, scale=2)
-
-
 def inline(drawing: Drawing) -> str:
     """One panel for the page: its colours are CSS variables, so that dark mode needs no script."""
     text = drawing.svg

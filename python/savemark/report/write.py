@@ -12,6 +12,7 @@ from savemark.report.figure import Figure
 from savemark.report.figures import all_figures
 from savemark.report.markdown import markdown
 from savemark.report.page import Drawn, page
+from savemark.report.pixels import Pixels
 from savemark.report.study import parts
 from savemark.report.table import write_csv
 
@@ -22,22 +23,23 @@ def write(source: Path | Run, *, show_blocked: bool = False) -> Path:
     run_dir = analysis.run.folder
     run_dir.mkdir(parents=True, exist_ok=True)
     write_timelines(analysis.run)
-    drawn = _figures(analysis, run_dir / "figures")
-    _tables(analysis, run_dir / "tables")
-    (run_dir / "report.md").write_text(markdown(analysis, drawn), encoding="utf-8")
+    with Pixels() as pixels:
+        drawn = _figures(analysis, run_dir / "figures", pixels)
+        _tables(analysis, run_dir / "tables")
+        (run_dir / "report.md").write_text(markdown(analysis, drawn), encoding="utf-8")
+        part = run_dir / "report.html.part"
+        part.write_text(page(analysis, drawn), encoding="utf-8")
     path = run_dir / "report.html"
-    part = run_dir / "report.html.part"
-    part.write_text(page(analysis, drawn), encoding="utf-8")
     part.replace(path)
     return path
 
 
-def _figures(analysis: Analysis, folder: Path) -> list[Drawn]:
+def _figures(analysis: Analysis, folder: Path, pixels: Pixels) -> list[Drawn]:
     folder.mkdir(exist_ok=True)
-    return [_figure(analysis, figure, folder) for figure in all_figures()]
+    return [_figure(analysis, figure, folder, pixels) for figure in all_figures()]
 
 
-def _figure(analysis: Analysis, figure: Figure, folder: Path) -> Drawn:
+def _figure(analysis: Analysis, figure: Figure, folder: Path, pixels: Pixels) -> Drawn:
     if other := figure.applies(analysis):
         return Drawn(figure, [], [], other, quiet=True)
     why = figure.absent(analysis)
@@ -49,9 +51,9 @@ def _figure(analysis: Analysis, figure: Figure, folder: Path) -> Drawn:
     if figure.apart:
         files = {f"{figure.name}_{safe(each.title)}": [each] for each in drawings}
     for name, panel_set in files.items():
-        drawing = render.alone(panel_set, figure.columns)
-        (folder / f"{name}.svg").write_text(drawing, encoding="utf-8")
-        (folder / f"{name}.png").write_bytes(render.png(drawing))
+        file = folder / f"{name}.svg"
+        file.write_text(render.alone(panel_set, figure.columns), encoding="utf-8")
+        pixels.add(file)
     return Drawn(figure, [(d.title, render.inline(d)) for d in drawings], list(files), None)
 
 
