@@ -116,3 +116,18 @@ def test_a_warm_restore_that_was_asked_for_is_not_blocked(folder):
 def test_silent_restores_are_flagged(folder):
     change(folder, lambda _entry, phase: phase.update(verified=None))
     assert judge(folder)["HC-11"].verdict is Verdict.FLAG
+
+
+def test_a_read_that_was_asked_to_be_warm_may_come_from_memory(folder):
+    def from_memory(entry, phase):
+        if phase["name"] == "restore":
+            phase["device"]["read_bytes"] = 0
+
+    change(folder, from_memory)
+    assert judge(folder)["HC-02"].blocks
+
+    def asked(entry, phase):
+        entry["record"]["trial"]["cache"] = "warm"
+
+    change(folder, asked)
+    assert not judge(folder)["HC-02"].blocks

@@ -48,12 +48,14 @@ impl Engine {
         let cleaned = workload.cleanup(&mut bench);
         let phases = phases?;
         cleaned?;
+        let mut path = storage.path_taken(); // now that it was taken
+        workload.describe(&mut path);
         Ok(Record {
             schema: SCHEMA_VERSION,
             trial: trial.clone(),
             started_unix_ns,
             elapsed_ns: clock::now() - start_ns,
-            path: storage.path_taken(), // now that it was taken
+            path,
             buffer_bytes: self.memory.pool.bytes(),
             conditions,
             phases,

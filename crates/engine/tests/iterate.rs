@@ -52,6 +52,7 @@ fn a_restart_reaches_the_same_state_under_every_policy_and_layout() {
             let record = run(target.path(), &options);
             let [iterate, restart] = [&record["phases"][0], &record["phases"][1]];
             assert_eq!((iterate["name"].as_str(), restart["name"].as_str()), (Some("iterate"), Some("restart")));
+            assert_eq!(record["path"]["direct"], name == "direct", "the trial's storage asks for direct I/O");
             assert_eq!(iterate["user_bytes"], 4 * 512 * 512 * 8, "{options}");
             assert_eq!(restart["verified"], "state and residual, bit for bit");
             let counted = iterate["sync_latency"]["count"].as_u64().unwrap_or(0);

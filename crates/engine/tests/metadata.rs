@@ -38,6 +38,7 @@ fn every_phase_visits_every_item() {
         let mut all = json!({"items": 101, "workers": 3});
         all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
         let record = tried(target.path(), &all).unwrap_or_else(|e| panic!("{all}: {e}"));
+        assert_eq!((&record["path"]["storage"], &record["path"]["direct"]), (&json!("posix"), &json!(false)));
         let files = options["kind"].is_null();
         let expected = ["create", "stat", "read", "rename", "remove"];
         assert_eq!(names(&record), expected.into_iter().filter(|n| files || *n != "read").collect::<Vec<_>>());

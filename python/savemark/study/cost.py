@@ -13,6 +13,9 @@ OVERHEAD_S = 0.05
 SYNC_S = 3e-3
 RANDOM_IO_S = 2e-5
 MEMORY_BYTES_PER_S = 4e9
+# One item made, looked at, read, renamed and removed; one cell of the solver.
+ITEM_S = 5e-5
+CELL_S = 1e-9
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,10 @@ def cost(trial: Trial, label: str, rates: Rates) -> Cost:
             return Cost(OVERHEAD_S + size / codec.encode + size / codec.decode)
         case "memcpy":
             return Cost(OVERHEAD_S + trial["size"] / MEMORY_BYTES_PER_S)
+        case "metadata":
+            return _metadata(trial)
+        case "iterate":
+            return _iterate(trial, label, rates)
         case _:
             return _transfers(trial, label, rates)
 
@@ -78,6 +85,28 @@ def _checkpoint(trial: Trial, label: str, rates: Rates) -> Cost:
     # Streams overlap the codec with the storage; a sequential archive does one after the other.
     seconds = max(save) + max(restore) if streams else sum(save) + sum(restore)
     return Cost(OVERHEAD_S + seconds, stored, stored)
+
+
+def _metadata(trial: Trial) -> Cost:
+    """Estimate `metadata`; a small file takes a block of the disk."""
+    items, file_bytes = int(trial["items"]), float(trial["file_size"])
+    # Making, renaming and removing are synced, each file and its directory.
+    seconds = items * (ITEM_S + (6 * SYNC_S if trial.get("sync") == "each" else 0))
+    if trial.get("phase_deadline") is not None:
+        seconds = min(seconds, 5 * float(trial["phase_deadline"]))
+    return Cost(OVERHEAD_S + seconds, items * file_bytes, items * max(file_bytes, 4096))
+
+
+def _iterate(trial: Trial, label: str, rates: Rates) -> Cost:
+    """Estimate `iterate`; of a policy that makes a new file each time there are two at one time."""
+    side, iterations = int(trial["side"]), int(trial["iterations"])
+    saves, state = iterations // int(trial["every"]), 8.0 * side * side
+    writes = {"rows": side, "bands": int(trial["workers"])}.get(str(trial["layout"]), 1)
+    each = trial.get("policy") in ("fsync_each", "dsync", "linked")
+    save = state / _storage(trial, label, rates).save + (writes if each else 1) * SYNC_S
+    return Cost(
+        OVERHEAD_S + saves * save + iterations * side * side * CELL_S, saves * state, 2 * state
+    )
 
 
 def _transfers(trial: Trial, label: str, rates: Rates) -> Cost:

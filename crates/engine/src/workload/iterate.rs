@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Workload;
+use super::{Workload, own_calls};
 use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::phase::{self, Team, Watch};
-use crate::record::{Phase, Stage};
+use crate::record::{PathTaken, Phase, Stage};
 use crate::run::Bench;
 use crate::worker::Meter;
 
@@ -156,7 +156,7 @@ impl<'a> Iterate<'a> {
         phase.elapsed_ns += read_ns;
         phase.stages = spent.stages();
         phase.stages.insert(0, Stage { name: "read".into(), elapsed_ns: read_ns });
-        (phase.user_bytes, phase.stored_bytes) = (grid.bytes(), grid.bytes());
+        (phase.operations, phase.user_bytes, phase.stored_bytes) = (1, grid.bytes(), grid.bytes());
         if grid.state(goal) != again.state(goal) {
             return Err(Error::corrupt("the restarted solver reaches another state"));
         }
@@ -228,6 +228,10 @@ impl Workload for Iterate<'_> {
 
     fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase> {
         if phase == "iterate" { self.iterate(bench) } else { self.restart(bench) }
+    }
+
+    fn describe(&self, path: &mut PathTaken) {
+        own_calls(path, self.options.policy.is_direct());
     }
 
     fn cleanup(&mut self, _: &mut Bench) -> Result<()> {

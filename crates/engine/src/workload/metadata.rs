@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Workload;
 use super::block::Sync;
 use super::checkpoint::CacheState;
+use super::{Workload, own_calls};
 use crate::error::{Error, Result};
 use crate::phase::{self, Watch};
-use crate::record::{Cache, Phase, Stage};
+use crate::record::{Cache, PathTaken, Phase, Stage};
 use crate::run::Bench;
 use crate::size::{Size, Span};
 
@@ -226,8 +226,11 @@ impl Workload for Metadata<'_> {
         done.durable = changes && self.options.sync != Sync::None && bench.storage.durable();
         done.verified = (phase == "read" && self.options.file_size.0 > 0).then(|| "every file".to_string());
         done.cache = cache;
-        done.notes.push("plain system calls below an open directory; buffered".into());
         Ok(done)
+    }
+
+    fn describe(&self, path: &mut PathTaken) {
+        own_calls(path, false);
     }
 
     fn cleanup(&mut self, _: &mut Bench) -> Result<()> {

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::record::Phase;
+use crate::record::{PathTaken, Phase};
 use crate::run::Bench;
 use crate::trial::named;
 
@@ -80,6 +80,13 @@ impl Options {
     }
 }
 
+/// The path of a workload that makes its own system calls on an open directory.
+pub(crate) fn own_calls(path: &mut PathTaken, direct: bool) {
+    (path.storage, path.direct) = ("posix".into(), direct);
+    (path.fixed_buffers, path.registered_files) = (false, false);
+    path.notes.push("plain system calls of the workload's own".into());
+}
+
 /// The steps of a trial. `run.rs` calls them in this order; cleanup also after an error.
 pub(crate) trait Workload {
     /// Everything that must exist before the first clock starts. Returns a phase if it moved bytes to the storage.
@@ -88,6 +95,8 @@ pub(crate) trait Workload {
     fn phases(&self, bench: &Bench) -> Vec<&'static str>;
     /// Runs one of them.
     fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase>;
+    /// Corrects the storage's account of the path, where the workload took another one.
+    fn describe(&self, _path: &mut PathTaken) {}
     /// Removes what the workload made on the storage, and nothing else.
     fn cleanup(&mut self, bench: &mut Bench) -> Result<()>;
 }
