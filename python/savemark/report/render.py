@@ -79,38 +79,28 @@ def _title(drawing: Drawing, left: float, top: float) -> str:
 
 
 def _spec(chart: Any) -> dict[str, Any]:
-    axis: dict[str, Any] = {
-        "labelColor": light("text"),
-        "titleColor": light("text"),
-        "gridColor": light("grid"),
+    # The charts are ours and the tests draw them all: validating costs more than drawing. And the
+    # look goes into the finished text, for each `configure_…` copies the chart with all its data.
+    spec: dict[str, Any] = chart.to_dict(validate=False)
+    config = dict(spec.get("config", {}))
+    for name, part in _look().items():
+        merges = isinstance(part, dict) and name in config
+        config[name] = {**config[name], **part} if merges else part
+    return {**spec, "config": config}
+
+
+def _look() -> dict[str, Any]:
+    text = {"labelColor": light("text"), "titleColor": light("text")}
+    lines = {"gridColor": light("grid"), "domainColor": light("quiet"), "tickColor": light("quiet")}
+    sizes = {"labelFontSize": 12, "titleFontSize": 12.5, "titlePadding": 8, "labelPadding": 4}
+    above = {"symbolSize": 80, "symbolOpacity": 1, "orient": "top", "title": None}
+    return {
+        "background": "white",
+        "font": FONT,
+        "padding": 4,
+        "axis": {**text, **lines, "titleFontWeight": "normal", **sizes},
+        "axisY": {"minExtent": 34},
+        "legend": {**text, "labelFontSize": 12.5, **above, "columnPadding": 26, "offset": 10},
+        "header": {**text, "labelFontSize": 12.5},
+        "view": {"stroke": None},
     }
-    axis |= {
-        "domainColor": light("quiet"),
-        "tickColor": light("quiet"),
-        "titleFontWeight": "normal",
-    }
-    axis |= {"labelFontSize": 12, "titleFontSize": 12.5, "titlePadding": 8, "labelPadding": 4}
-    legend: dict[str, Any] = {
-        "labelColor": light("text"),
-        "titleColor": light("text"),
-        "labelFontSize": 12.5,
-    }
-    legend |= {
-        "symbolSize": 80,
-        "symbolOpacity": 1,
-        "orient": "top",
-        "title": None,
-        "columnPadding": 26,
-        "offset": 10,
-    }
-    head = {"labelColor": light("text"), "titleColor": light("text"), "labelFontSize": 12.5}
-    done = chart.configure(background="white", font=FONT, padding=4)
-    done = (
-        done.configure_axis(**axis)
-        .configure_axisY(minExtent=34)
-        .configure_legend(**legend)
-        .configure_header(**head)
-    )
-    # The charts are ours and the tests draw them all: validating costs more than drawing.
-    spec: dict[str, Any] = done.configure_view(stroke=None).to_dict(validate=False)
-    return spec
