@@ -45,7 +45,7 @@ def test_the_published_best_on_s3_is_tied_with_the_settings_that_the_exact_test_
 def test_settings_that_timed_out_are_missed():
     found = fired("3_runs_s3.csv")["HC-20"]
     assert found.verdict is Verdict.FLAG
-    assert "24 of 60 trials" in found.evidence
+    assert "24 trials of 60" in found.evidence
     for file in GPU:
         assert "HC-20" not in fired(file)
 
