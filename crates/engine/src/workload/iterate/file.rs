@@ -86,8 +86,10 @@ pub fn load(root: &Path, policy: Policy, grid: &Grid) -> Result<u64> {
     }
     let (header, path) =
         newest.ok_or_else(|| Error::corrupt(format!("there is no whole checkpoint in {}", root.display())))?;
-    rows(&path, header, grid)?;
-    Ok(header.generation)
+    match rows(&path, header, grid)? {
+        true => Ok(header.generation),
+        false => Err(Error::corrupt(format!("{} ends before its last row", path.display()))),
+    }
 }
 
 /// Reads the rows; whether they are what the header says.
@@ -154,6 +156,21 @@ mod tests {
         }
         std::fs::write(&files[1], &whole[..whole.len() - 1]).unwrap();
         assert_eq!(load(root.path(), policy, &Grid::new(9).unwrap()).unwrap(), 6);
+    }
+
+    #[test]
+    fn a_file_that_ends_early_is_no_checkpoint_under_any_policy() {
+        let root = disk();
+        let grid = Grid::new(9).unwrap();
+        let path = &paths(root.path(), Policy::None)[0];
+        write(path, 3, &grid);
+        assert_eq!(load(root.path(), Policy::None, &Grid::new(9).unwrap()).unwrap(), 3);
+        let whole = std::fs::read(path).unwrap();
+        for kept in [0, 100, HEADER_BYTES as usize, whole.len() - 1] {
+            std::fs::write(path, &whole[..kept]).unwrap();
+            let error = load(root.path(), Policy::None, &Grid::new(9).unwrap()).unwrap_err();
+            assert_eq!(error.kind, crate::Kind::Corrupt, "{kept}: {error}");
+        }
     }
 
     #[test]
