@@ -56,6 +56,32 @@ def names_axis(title: str | None) -> alt.Axis:
     return alt.Axis(title=title, ticks=False, domain=False, labelLimit=230, **look)
 
 
+def spans(
+    values: list[dict[str, Any]],
+    looks: dict[str, tuple[str, str]],
+    x: alt.X,
+    order: list[str],
+    y_title: str | None,
+) -> alt.LayerChart:
+    """A line per setting between its points; `looks` gives colour and shape by the name of a point.
+
+    Rows have `setting`, `point`, `tip` and the field that `x` shows.
+    """
+    names = list(looks)
+    colour = alt.Scale(domain=names, range=[light(looks[n][0]) for n in names])
+    shape = alt.Scale(domain=names, range=[looks[n][1] for n in names])
+    y = alt.Y("setting:N", sort=order, axis=names_axis(y_title))
+    base = alt.Chart(inline(values)).encode(y=y, x=x)
+    line = base.mark_line(color=light("grid"), strokeWidth=3, aria=False).encode(detail="setting:N")
+    dots = base.mark_point(filled=True, size=44, opacity=1).encode(
+        color=alt.Color("point:N", scale=colour, sort=names),
+        shape=alt.Shape("point:N", scale=shape, sort=names),
+        description="tip:N",
+    )
+    chart: alt.LayerChart = (line + dots).properties(width=WIDTH - 40, height=alt.Step(17))
+    return chart
+
+
 def shares(
     values: list[dict[str, Any]], y_title: str | None, x: str, legend: tuple[str, alt.Scale]
 ) -> alt.LayerChart:

@@ -9,8 +9,7 @@ import polars as pl
 
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
-from savemark.report.marks import WIDTH, fastest, inline, names_axis, seconds_scale, ticks
-from savemark.report.palette import light
+from savemark.report.marks import fastest, seconds_scale, spans, ticks
 from savemark.report.words import span
 from savemark.stats import TargetResult, median
 
@@ -41,25 +40,13 @@ def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
             )
     settings = [setting for _, setting in sorted(order)]
     scale, _ = seconds_scale([row["ms"] for row in values])
-    base = alt.Chart(inline(values)).encode(
-        y=alt.Y("setting:N", sort=settings, axis=names_axis(analysis.short_title)),
-        x=alt.X(
-            "ms:Q",
-            scale=scale,
-            title="latency of one I/O, milliseconds (log scale)",
-            axis=ticks(scale),
-        ),
+    x = alt.X(
+        "ms:Q",
+        scale=scale,
+        title="latency of one I/O, milliseconds (log scale)",
+        axis=ticks(scale),
     )
-    names = list(LOOKS)
-    colour = alt.Scale(domain=names, range=[light(LOOKS[n][0]) for n in names])
-    shape = alt.Scale(domain=names, range=[LOOKS[n][1] for n in names])
-    line = base.mark_line(color=light("grid"), strokeWidth=3, aria=False).encode(detail="setting:N")
-    dots = base.mark_point(filled=True, size=44, opacity=1).encode(
-        color=alt.Color("point:N", scale=colour, sort=names),
-        shape=alt.Shape("point:N", scale=shape, sort=names),
-        description="tip:N",
-    )
-    return (line + dots).properties(width=WIDTH - 40, height=alt.Step(17))
+    return spans(values, LOOKS, x, settings, analysis.short_title)
 
 
 FIGURE = Figure(

@@ -10,8 +10,7 @@ import polars as pl
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
 from savemark.report.figures._grid import applies as grid_applies
-from savemark.report.marks import WIDTH, fastest, inline, names_axis
-from savemark.report.palette import light
+from savemark.report.marks import fastest, spans
 from savemark.report.words import seconds
 from savemark.stats import TargetResult
 
@@ -40,31 +39,15 @@ def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
         for name, key in zip(ENDS, ("first", "last"), strict=True):
             at = seconds(row[key] * row["elapsed"] / 1e9)
             tip = f"{row['setting']}: {name} done after {at} s, {row[key]:.1%} of the phase"
-            values.append({"setting": row["setting"], "end": name, "x": row[key], "tip": tip})
-    return _chart(values, order, analysis.short_title)
-
-
-def _chart(values: list[dict[str, Any]], order: list[str], title: str | None) -> Any:
-    names = list(ENDS)
-    colour = alt.Scale(domain=names, range=[light(ENDS[n][0]) for n in names])
-    shape = alt.Scale(domain=names, range=[ENDS[n][1] for n in names])
+            values.append({"setting": row["setting"], "point": name, "x": row[key], "tip": tip})
     low = min(row["x"] for row in values)
-    base = alt.Chart(inline(values)).encode(
-        y=alt.Y("setting:N", sort=order, axis=names_axis(title)),
-        x=alt.X(
-            "x:Q",
-            title="share of the phase’s time",
-            scale=alt.Scale(domain=[max(0, min(low - 0.02, 0.9)), 1.005], nice=False),
-            axis=alt.Axis(format="%", tickCount=5),
-        ),
+    x = alt.X(
+        "x:Q",
+        title="share of the phase’s time",
+        scale=alt.Scale(domain=[max(0, min(low - 0.02, 0.9)), 1.005], nice=False),
+        axis=alt.Axis(format="%", tickCount=5),
     )
-    line = base.mark_line(color=light("grid"), strokeWidth=3, aria=False).encode(detail="setting:N")
-    dots = base.mark_point(filled=True, size=44, opacity=1).encode(
-        color=alt.Color("end:N", scale=colour, sort=names),
-        shape=alt.Shape("end:N", scale=shape, sort=names),
-        description="tip:N",
-    )
-    return (line + dots).properties(width=WIDTH - 40, height=alt.Step(17))
+    return spans(values, ENDS, x, order, analysis.short_title)
 
 
 FIGURE = Figure(
