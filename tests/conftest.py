@@ -67,3 +67,19 @@ class Command:
 @pytest.fixture
 def savemark(tmp_path):
     return Command(tmp_path)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts `savemark` as a process of its own, in its own directory."""
+
+    def start(*words):
+        return subprocess.Popen(
+            [sys.executable, "-m", "savemark", *map(str, words)],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,22 +13,6 @@ import fake_engine
 
 SMALL = ["--size", "16m", "--codec", "none,zstd", "--streams", "0,2"]
 TRIALS = 4 + 7  # settings and ceilings in a block
-
-
-@pytest.fixture
-def start(tmp_path):
-    """Starts `savemark` as a process of its own, in its own directory."""
-
-    def start(*words):
-        return subprocess.Popen(
-            [sys.executable, "-m", "savemark", *map(str, words)],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    return start
 
 
 @pytest.fixture

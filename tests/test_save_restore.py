@@ -15,22 +15,6 @@ PARTIAL = "0123456789abcdef-00000001"
 
 
 @pytest.fixture
-def start(tmp_path):
-    """Starts `savemark` as a process of its own, in its own directory."""
-
-    def start(*words):
-        return subprocess.Popen(
-            [sys.executable, "-m", "savemark", *map(str, words)],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    return start
-
-
-@pytest.fixture
 def savemark(start, io):
     def savemark(*words):
         options = io if words[0] in ("save", "restore", "verify") else []
