@@ -39,6 +39,7 @@ class Imported:
     host: Json = field(default_factory=dict)
     tools: dict[str, str | None] = field(default_factory=dict)  # versions; None: not known
     notes: list[str] = field(default_factory=list)
+    identity: str = ""  # of the run: two files of one identity tell of the same run
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,9 @@ class Options:
 
     def named(self, *names: str) -> Any:
         """Return what the file says of an option by one of its names."""
-        return next((self.shown[_plain(name)] for name in names if _plain(name) in self.shown), None)
+        return next(
+            (self.shown[_plain(name)] for name in names if _plain(name) in self.shown), None
+        )
 
     def size(self, flag: str, *names: str) -> int | None:
         """Return bytes: of the command line, for `2.19 MiB` of the options is rounded."""

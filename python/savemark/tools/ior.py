@@ -30,7 +30,12 @@ PART = re.compile(r'(?:"([A-Za-z]+)"\s*:\s*)?(\{[^{}]*\})')
 # These say what IOR does next, and nothing about the numbers.
 HARMLESS = ("exists already and will be deleted", "unable to open the hintsFile")
 TROUBLE = re.compile(r"^\s*(?:ior )?(?:ERROR|WARNING)[: ].*", re.MULTILINE)
-COLUMNS = {"bw(MiB/s)": "bwMiB", "total(s)": "totalTime", "iter": "iteration", "xfer(KiB)": "xferKiB"}
+COLUMNS = {
+    "bw(MiB/s)": "bwMiB",
+    "total(s)": "totalTime",
+    "iter": "iteration",
+    "xfer(KiB)": "xferKiB",
+}
 
 
 def recognises(source: Source) -> bool:
