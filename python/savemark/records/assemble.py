@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from savemark.errors import usage
-from savemark.records.imported import PROBE, Source
+from savemark.records.imported import PROBE, Reading
 from savemark.records.run import Json
 
 ALWAYS = ("codec", "streams")
 
 
-def write_folder(sources: list[Source], path: Path, head: Json) -> Path:
+def write_folder(sources: list[Reading], path: Path, head: Json) -> Path:
     """Write a new run folder at `path`; `run.json` comes last, so that it is whole or no run.
 
     `head` has run_id, savemark_version, started_at and command. Files that name the same trial
     twice, and a path that is not empty, are usage errors.
     """
     entries = list(_entries(sources))
+    _number_repeats(entries)
     _refuse_doubles(entries)
     plan = _plan(sources, entries)
     path.mkdir(parents=True, exist_ok=True)
@@ -50,12 +51,12 @@ def write_folder(sources: list[Source], path: Path, head: Json) -> Path:
     return path
 
 
-def notes(sources: list[Source]) -> list[str]:
+def notes(sources: list[Reading]) -> list[str]:
     """What the reader of a file had to pass over, with the file's name."""
     return [f"{source.path.name}: {note}" for source in sources for note in source.found.notes]
 
 
-def _entries(sources: list[Source]) -> Iterator[Json]:
+def _entries(sources: list[Reading]) -> Iterator[Json]:
     """Yield all lines in the order of the files; each says which file it is from."""
     beside = any(not _is_probe(e) for source in sources for e in source.found.entries)
     varying = _varying(sources)
@@ -69,14 +70,15 @@ def _entries(sources: list[Source]) -> Iterator[Json]:
                 index += 1
 
 
-def _line(entry: Json, source: Source, sources: list[Source], varying: set[str]) -> Json:
+def _line(entry: Json, source: Reading, sources: list[Reading], varying: set[str]) -> Json:
     record = entry.get("record")
     if record is not None:
         trial = {**(record.get("trial") or {}), **entry["factors"]}
         known = _source(record.get("source") or {}, source, sources)
         record = {"schema": 1, **record, "trial": trial, "source": known}
     return {
-        **{name: entry[name] for name in ("role", "name", "repeat")},
+        **{name: entry[name] for name in ("role", "name")},
+        "repeat": entry.get("repeat"),
         "label": source.found.label,
         "factors": _factors(entry["factors"], source.found.label, varying),
         "status": "ok" if record is not None else "failed",
@@ -85,13 +87,13 @@ def _line(entry: Json, source: Source, sources: list[Source], varying: set[str])
     }
 
 
-def _source(own: Json, source: Source, sources: list[Source]) -> Json:
+def _source(own: Json, source: Reading, sources: list[Reading]) -> Json:
     """Where a record is from; the tool's version and the memory may stand in a file beside it."""
     versions = _versions(sources)
     memory = (_host(sources).get("memory") or {}).get("total_bytes")
     known = {"tool_version": versions.get(own.get("tool", "")), "client_memory_bytes": memory}
     known |= {name: value for name, value in own.items() if value is not None}
-    return {"origin": "imported", "sha256": source.sha256, **known}
+    return {"origin": "imported", "sha256": source.source.sha256, **known}
 
 
 def _factors(own: Json, label: str, varying: set[str]) -> Json:
@@ -99,7 +101,7 @@ def _factors(own: Json, label: str, varying: set[str]) -> Json:
     return {**target, **{name: level for name, level in own.items() if name in varying}}
 
 
-def _varying(sources: list[Source]) -> set[str]:
+def _varying(sources: list[Reading]) -> set[str]:
     """Return the factors with more than one level in these files; what is fixed is no factor."""
     trials = [
         {"target": source.found.label, **entry["factors"]}
@@ -123,6 +125,16 @@ def _as_ceilings(entry: Json) -> Iterator[Json]:
         yield {**entry, **alone, "name": phase["name"]}
 
 
+def _number_repeats(entries: list[Json]) -> None:
+    """Number what the files do not number: the same trial again is its next repeat."""
+    following: dict[str, int] = {}
+    for entry in entries:
+        if entry["repeat"] is None:
+            key = _key(entry)
+            number = following.get(key, 0)
+            following[key], entry["repeat"] = number + 1, number
+
+
 def _refuse_doubles(entries: list[Json]) -> None:
     seen: set[str] = set()
     for entry in entries:
@@ -140,7 +152,7 @@ def _key(entry: Json) -> str:
     return repr((entry["role"], entry["name"], entry["label"], entry["repeat"], entry["factors"]))
 
 
-def _plan(sources: list[Source], entries: list[Json]) -> list[Json]:
+def _plan(sources: list[Reading], entries: list[Json]) -> list[Json]:
     """Return what is there, and after it what the design behind the files wanted and is not."""
     fields = ("index", "role", "name", "label", "repeat", "factors")
     plan = [{name: entry[name] for name in fields} for entry in entries]
@@ -162,7 +174,7 @@ def _plan(sources: list[Source], entries: list[Json]) -> list[Json]:
     return plan
 
 
-def _study(sources: list[Source], plan: list[Json]) -> Json:
+def _study(sources: list[Reading], plan: list[Json]) -> Json:
     trials = [item for item in plan if item["role"] == "trial"]
     names = dict.fromkeys(name for trial in trials for name in trial["factors"])
     factors: dict[str, list[Any]] = {
@@ -193,7 +205,7 @@ def _level(level: object) -> tuple[bool, object]:
     return isinstance(level, str), 0 if isinstance(level, str) else level
 
 
-def _host(sources: list[Source]) -> Json:
+def _host(sources: list[Reading]) -> Json:
     host: Json = {}
     for source in sources:
         host |= source.found.host
@@ -201,23 +213,23 @@ def _host(sources: list[Source]) -> Json:
     return host | ({"tools": versions} if versions else {})
 
 
-def _versions(sources: list[Source]) -> dict[str, str | None]:
+def _versions(sources: list[Reading]) -> dict[str, str | None]:
     """The versions of tools by name; one file may know what another does not."""
     told = [pair for source in sources for pair in source.found.tools.items()]
     return {**dict(told), **{name: version for name, version in told if version is not None}}
 
 
-def _keep(source: Source, folder: Path) -> Json:
+def _keep(source: Reading, folder: Path) -> Json:
     """Copy the original, unchanged, and say which it is."""
     folder.mkdir(exist_ok=True)
     name, number = source.path.name, 2
     while (folder / name).exists():
         name, number = f"{source.path.stem}-{number}{source.path.suffix}", number + 1
-    (folder / name).write_bytes(source.data)
+    (folder / name).write_bytes(source.source.data)
     return {
         "file": f"originals/{name}",
-        "sha256": source.sha256,
-        "bytes": len(source.data),
+        "sha256": source.source.sha256,
+        "bytes": len(source.source.data),
         "format": source.format,
         "label": source.found.label,
     }

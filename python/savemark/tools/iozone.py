@@ -13,7 +13,9 @@ from pathlib import Path
 from savemark.errors import usage
 from savemark.records.imported import PROBE, Imported
 from savemark.records.run import Json
+from savemark.tools.source import Source
 
+NAME = "iozone"
 WHAT = "logs of iozone -t"
 # What iozone calls a test, and what its phase is called here.
 TESTS = {
@@ -30,14 +32,17 @@ SEEN = re.compile(
 KB = 1024
 
 
-def recognise(path: Path, text: str) -> bool:
+def recognises(source: Source) -> bool:
     """Whether iozone says its name, and that it measured throughput."""
-    del path
-    return "Iozone: Performance Test of File I/O" in text and "Throughput test with" in text
+    return (
+        "Iozone: Performance Test of File I/O" in source.text
+        and "Throughput test with" in source.text
+    )
 
 
-def read(path: Path, text: str) -> Imported:
+def parse(source: Source) -> Imported:
     """Return one entry with a phase per test."""
+    path, text = source.path, source.text
     command = _one(text, r"Command line used: (.+)") or ""
     seen: dict[str, dict[str, float]] = {}
     for who, _, test, rate in SEEN.findall(text):
@@ -49,7 +54,7 @@ def read(path: Path, text: str) -> Imported:
         raise usage(f"{path}: no throughput in it", "was iozone stopped before its first result?")
     unknown = [test for test in seen if test not in TESTS]
     resolution = _one(text, r"Time Resolution = ([\d.]+) seconds")
-    source = {
+    about = {
         "tool": "iozone",
         "tool_version": _one(text, r"Version \$Revision: ([\d.]+)"),
         "command": command.strip() or None,
@@ -58,7 +63,7 @@ def read(path: Path, text: str) -> Imported:
     for phase in phases:
         # -e and -c put fsync and close into the time, -o opens with O_SYNC, -I with O_DIRECT.
         phase["contract"] = _contract(command) if "write" in str(phase["name"]) else None
-    record = {"trial": {"workload": PROBE}, "source": source, "phases": phases}
+    record = {"trial": {"workload": PROBE}, "source": about, "phases": phases}
     entry = {"role": "trial", "name": "iozone", "repeat": 0, "factors": {}, "record": record}
     notes = [f"passed over the tests {', '.join(unknown)}"] if unknown else []
     return Imported(label="local", entries=[entry], notes=notes)
