@@ -115,7 +115,7 @@ def of_record(record: Json, version: str) -> Json:
     """The columns that all phases of a trial share."""
     source = _source(record)
     trial, met = record.get("trial") or {}, record.get("conditions") or {}
-    tool = source or {"origin": "live", "tool": "savemark", "tool_version": version}
+    tool = source or _runner(record, version)
     row: Json = {name: tool.get(name) for name in ("origin", "tool", "tool_version", "command")}
     row |= {
         "source_sha256": source.get("sha256"),
@@ -133,6 +133,16 @@ def of_record(record: Json, version: str) -> Json:
     row |= {"mount_options": mount.get("options"), "filesystem_class": mount.get("class")}
     row["write_cache"] = met.get("write_cache")
     return row | {name: limits.get(name.removeprefix("limit_")) for name in _limits()}
+
+
+def _runner(record: Json, version: str) -> Json:
+    """Who moved the bytes of a live trial: this program, or a tool that it ran."""
+    tool = record.get("tool")
+    if not tool:
+        return {"origin": "live", "tool": "savemark", "tool_version": version}
+    commands = [" ".join(run["command"]) for run in tool.get("runs") or []]
+    named = {"tool": tool["name"], "tool_version": tool["version"]}
+    return {"origin": "live", **named, "command": "; ".join(commands)}
 
 
 def _source(record: Json) -> Json:
@@ -153,7 +163,8 @@ def of_phase(phase: Json, record: Json) -> Json:
     row = {name: phase.get(name) for name in CLAIM}
     if not imported:
         workers = phase.get("workers")
-        row |= {"time_base": "wall", "worker_count": len(workers) if workers else None}
+        row["time_base"] = "wall"
+        row["worker_count"] = len(workers) if workers else phase.get("worker_count")
         row["transfer_bytes"] = trial.get("transfer_size", trial.get("chunk_size"))
         row["dataset_bytes"] = trial.get("size")
         row |= _promise(phase, trial)

@@ -13,7 +13,7 @@ from savemark.errors import SavemarkError, from_exception
 from savemark.run.folder import Json, RunFolder
 from savemark.run.repeats import next_block
 from savemark.run.watcher import Watcher
-from savemark.study.keys import Keys, Trial
+from savemark.study.keys import Keys, Trial, split_tool
 from savemark.study.model import Study
 from savemark.study.plan import Entry
 
@@ -98,8 +98,8 @@ class Loop:
         record: Json | None = None
         error: SavemarkError | None = None
         try:
-            record = json.loads(self.runner.run(json.dumps(trial), self.watcher.moved))
-        except engine.EngineError as raised:
+            record = self._measure(entry, trial)
+        except (engine.EngineError, SavemarkError) as raised:
             error = from_exception(raised)
             if error is None or error.kind not in ("failed", "corrupt"):
                 raise
@@ -114,6 +114,17 @@ class Loop:
         self.folder.log(f"{entry.index} repeat {entry.repeat + 1} {entry.setting}: {outcome}")
         self.watcher.finished(entry, line)
         return error
+
+    def _measure(self, entry: Entry, trial: Trial) -> Json:
+        """Run a trial on the engine, or on the tool that it names."""
+        own, tool = split_tool(trial)
+        if tool is None:
+            record: Json = json.loads(self.runner.run(json.dumps(own), self.watcher.moved))
+            return record
+        from savemark.run.foreign import Foreign
+
+        foreign = Foreign(self.folder.path / "tools", self.runner)
+        return foreign.run(trial, f"{entry.index:05}", self.watcher.moved)
 
     def trial(self, entry: Entry) -> Trial:
         """Return the trial as the engine takes it: in the run's own folder in the target."""

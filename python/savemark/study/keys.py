@@ -12,6 +12,8 @@ from savemark.errors import SavemarkError, did_you_mean, usage
 Trial = dict[str, Any]
 
 AUTO = "auto"
+# The one key that the engine does not know, and its level that is the engine.
+TOOL, ENGINE = "tool", "savemark"
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,9 @@ class Keys:
         self.by_name: dict[str, Key] = {
             "workload": _tag("workload", "What is done.", schema["workloads"]),
             "storage": _tag("storage", "Where bytes go.", schema["storages"]),
+            TOOL: _tool(),
         }
-        self.common = self._collect(schema["common"]) | {"workload", "storage"}
+        self.common = self._collect(schema["common"]) | {"workload", "storage", TOOL}
         self.workloads = {name: self._collect(part) for name, part in schema["workloads"].items()}
         self.storages = {name: self._collect(part) for name, part in schema["storages"].items()}
 
@@ -116,11 +119,36 @@ class Keys:
 
 
 def resolve(trial: Trial, target: str = "/") -> Trial:
-    """Return the trial with every default, as the engine fills them in."""
+    """Return the trial with every default, as the engine fills them in.
+
+    A trial of another tool keeps `tool`, and is refused here if that tool cannot express it.
+    """
     import savemark._engine as engine
 
-    resolved: Trial = json.loads(engine.resolve(json.dumps({**trial, "target": target})))
+    own, tool = split_tool(trial)
+    resolved: Trial = json.loads(engine.resolve(json.dumps({**own, "target": target})))
+    if tool is None:
+        return resolved
+    from savemark.tools import commands
+
+    resolved[TOOL] = tool
+    if target != "/":
+        commands.check(resolved, target)
     return resolved
+
+
+def split_tool(trial: Trial) -> tuple[Trial, str | None]:
+    """Return the trial as the engine knows it, and the other tool that runs it, if there is one."""
+    own = {name: value for name, value in trial.items() if name != TOOL}
+    tool = trial.get(TOOL)
+    return own, None if tool in (None, ENGINE) else str(tool)
+
+
+def _tool() -> Key:
+    from savemark.tools.commands import RUNNABLE
+
+    meaning = "Which program does it: this one, or another whose output is held to the same checks."
+    return Key(TOOL, meaning, ENGINE, "string", nullable=False, choices=(ENGINE, *RUNNABLE))
 
 
 def _tag(name: str, description: str, choices: dict[str, Any]) -> Key:

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from savemark.errors import did_you_mean, usage
+from savemark.study.keys import ENGINE
 from savemark.tools.commands.job import Job, Step
 
-ENGINE = "savemark"  # the level of `tool` that is this program
 RUNNABLE = (
     "fio",
     "elbencho",
@@ -58,6 +58,9 @@ def installed() -> list[str]:
 def check(trial: Mapping[str, Any], place: str) -> None:
     """Refuse, as a usage error, a trial that its tool cannot express on `place`."""
     tool = command(str(trial["tool"]))
+    if trial["storage"] in ("null", "memory"):
+        why = "it is inside savemark"
+        raise usage(f"{tool.NAME} cannot express storage={trial['storage']}: {why}")
     kind = "url" if "://" in place else "directory"
     if kind not in tool.TARGETS:
         other = "a directory" if kind == "url" else "a bucket, such as s3://bucket/prefix"

@@ -33,7 +33,8 @@ class Step:
     sources: Sequence[str] = ()  # files to copy from, which the runner makes in `Job.outgoing`
     restores: bool = False  # whether it fills `Job.incoming`, to be compared with them
     result: str | None = None  # the file it writes its result to, in the job's scratch folder
-    theirs: tuple[str, ...] = ()  # what its own report may call this phase; () times the process
+    theirs: tuple[str, ...] = ()  # what its own report calls this phase; () times the process
+    aws: Mapping[str, object] = field(default_factory=dict)  # its s3 settings, for a file
     cold: bool = False  # inodes and names are dropped before, too (root only)
 
 

@@ -38,8 +38,9 @@ def _step(job: Job, way: str) -> Step:
     words = ["rclone", "copy", "--ignore-times", "--transfers", str(_bucket.objects(job, way))]
     words += _requests(job, way) if job.in_bucket else _alone(job)
     # What it reads goes into memory: `cat` would read with one request at a time.
-    ends = (job.outgoing, remote(job.place)) if way == "write" else (remote(job.place), job.incoming)
-    return _bucket.step(job, way, [*words, *ends]) if job.in_bucket else _local(job, way, [*words, *ends])
+    there = remote(job.place)
+    words += [job.outgoing, there] if way == "write" else [there, job.incoming]
+    return _bucket.step(job, way, words) if job.in_bucket else _local(job, way, words)
 
 
 def _requests(job: Job, way: str) -> list[str]:
@@ -50,13 +51,9 @@ def _requests(job: Job, way: str) -> list[str]:
     if way == "write":
         words += [f"--s3-upload-concurrency={in_flight}", f"--s3-chunk-size={request}B"]
         return [*words, f"--s3-upload-cutoff={request}B"]
-    if in_flight > 1:
-        if _bucket.objects(job, way) * request > int(job.trial["size"]):
-            return [*words, "--multi-thread-streams=0"]
-        # It cuts an object into as many parts as it has streams, whatever the size of a request.
-        words += [f"--multi-thread-streams={in_flight}", "--multi-thread-cutoff=0"]
-        return words
-    return [*words, "--multi-thread-streams=0"]
+    # It cuts an object into as many parts as it has streams, whatever the size of a request.
+    streams = in_flight if in_flight > 1 else 0
+    return [*words, f"--multi-thread-streams={streams}", "--multi-thread-cutoff=1M"]
 
 
 def _alone(job: Job) -> list[str]:

@@ -15,24 +15,25 @@ RESULT = "warp"  # it appends .csv.zst
 
 
 def steps(job: Job) -> list[Step]:
-    """Return the one command line; warp makes its object itself, before its clock starts."""
+    """Return the one command line; it reads the object that was laid out before."""
     job.workload("random")
     job.only("operation", "read", "it writes whole objects for a time, and a trial writes a size")
     if job.take("duration") is None:
         job.refuse("duration", "it always runs for a time", "use --duration 10s")
     job.only("operations", None, "it ends after a time alone")
-    job.only("payload", "random", "it makes random data")
-    job.take("seed")  # of its own
-    job.take("sync")
+    for name in ("payload", "size", "sync"):
+        job.take(name)
+    job.take("seed")  # its offsets have a seed of their own
     server = urlsplit(_bucket.endpoint() or "https://s3.amazonaws.com")
     bucket, _, prefix = job.place.split("://", 1)[1].partition("/")
-    transfer, size = int(job.take("transfer_size")), int(job.take("size"))
+    transfer = int(job.take("transfer_size"))
     workers = int(job.take("workers")) * int(job.take("queue_depth"))
     words = ["warp", "get", "--no-color", f"--host={server.netloc}", f"--bucket={bucket}"]
-    words += [f"--prefix={prefix}", "--noclear", "--objects=1", f"--obj.size={size}"]
+    words += [f"--prefix={prefix}", "--noclear", "--list-existing", "--list-flat"]
     words += ["--range", f"--range-size={transfer}", f"--concurrent={workers}"]
     words += [f"--duration={job.trial['duration']}s", "--autoterm=false"]
-    words += [f"--benchdata={job.scratch}/{RESULT}", *(["--tls"] if server.scheme == "https" else [])]
+    words += [f"--benchdata={job.scratch}/{RESULT}"]
+    words += ["--tls"] if server.scheme == "https" else []
     for name in ("part_size", "concurrency", "retries", "timeout"):
         job.take(name)  # of writing the object, which is not measured; it counts errors, not retries
     job.complete()
