@@ -91,14 +91,11 @@ class Foreign:
         return found, _run_of(step, ended, self.folder, report)
 
     def _keep(self, job: Job, step: Step, kept: str, out: Path, err: Path) -> Path | None:
-        """Move the result beside what the tool printed; return what its reader has to read."""
-        if err.exists() and not err.stat().st_size:
-            err.unlink()
+        """Keep what the tool said, its result beside it; return what its reader has to read."""
+        printed = [path for path in (out, err) if path.exists() and not _drop_empty(path)]
         if step.result is None:
-            return out if out.exists() and out.stat().st_size else None
+            return next(iter(printed), None)
         made = Path(job.scratch) / step.result
-        if out.exists() and not out.stat().st_size:
-            out.unlink()
         if not made.exists():
             return None
         suffix = "".join(made.suffixes)
@@ -106,6 +103,13 @@ class Foreign:
         result.write_bytes(made.read_bytes())
         made.unlink()
         return result
+
+
+def _drop_empty(path: Path) -> bool:
+    if path.stat().st_size:
+        return False
+    path.unlink()
+    return True
 
 
 def _run_of(step: Step, ended: child.Ended, folder: Path, report: Path | None) -> Json:

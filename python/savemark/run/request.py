@@ -32,6 +32,7 @@ class Request:
     seed: int | None = None  # of the order
     out: Path | None = None
     command: tuple[str, ...] = ()
+    made: Study | None = None  # a study that is in no file
 
     def changes_study(self) -> bool:
         """Whether any part of the study was said."""
@@ -71,10 +72,10 @@ class Request:
 
     def prepare(self, keys: Keys) -> Study:
         """Return the study asked for, every setting of it checked by the engine."""
-        file = find(self.study or "quick")
+        base = self.made or load(find(self.study or "quick"), keys)
         if not self.targets:
             raise usage("no directory to measure", "for example: savemark run /mnt/scratch")
-        study = self.apply(load(file, keys), keys)
+        study = self.apply(base, keys)
         study = replace(study, buckets=[target.label for target in self.targets if target.url])
         validate(study, keys, [(target.label, target.name) for target in self.targets])
         return study

@@ -11,7 +11,7 @@ from savemark.tools.commands.job import Job, Step
 NAME = "warp"
 VERSION = ("warp", "--version")
 TARGETS = ("url",)
-RESULT = "warp"  # it appends .csv.zst
+RESULT = "warp"  # it appends .csv.zst, with a line per request
 
 
 def steps(job: Job) -> list[Step]:
@@ -29,7 +29,7 @@ def steps(job: Job) -> list[Step]:
     transfer = int(job.take("transfer_size"))
     workers = int(job.take("workers")) * int(job.take("queue_depth"))
     words = ["warp", "get", "--no-color", f"--host={server.netloc}", f"--bucket={bucket}"]
-    words += [f"--prefix={prefix}", "--noclear", "--list-existing", "--list-flat"]
+    words += [f"--prefix={prefix}/", "--noclear", "--list-existing", "--full"]
     words += ["--range", f"--range-size={transfer}", f"--concurrent={workers}"]
     words += [f"--duration={job.trial['duration']}s", "--autoterm=false"]
     words += [f"--benchdata={job.scratch}/{RESULT}"]
