@@ -40,6 +40,7 @@ class Imported:
     tools: dict[str, str | None] = field(default_factory=dict)  # versions; None: not known
     notes: list[str] = field(default_factory=list)
     identity: str = ""  # of the run: two files of one identity tell of the same run
+    beside: str = ""  # the file of the same folder that tells of the same run, and better
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import pairwise
 from typing import Any
 
 from savemark.errors import usage
@@ -49,7 +50,7 @@ def parse(source: Source) -> Imported:
         return _of_ranks(source)
     entries = []
     starts = [*(found.start() for found in BANNER.finditer(source.text)), len(source.text)]
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in pairwise(starts):
         entries += _of_text(source, source.text[start:end])
     banner = BANNER.search(source.text)
     return Imported(entries=entries, tools={NAME: banner[1] if banner else None})
@@ -63,7 +64,7 @@ def _of_text(source: Source, text: str) -> list[Json]:
     ranks = int(banner[2])
     factors = {"nodes": int(banner[3]), "ranks": ranks, **_options(words)}
     about = {"tool": NAME, "tool_version": banner[1], "command": words or None, "valid": True}
-    said = re.search(r"^(?:ior )?(?:ERROR|WARNING)[: ].*", text, re.MULTILINE)
+    said = re.search(r"^(?:ior )?ERROR[: ].*", text, re.MULTILINE)
     about |= {"valid": False, "message": said[0].strip()} if said else {}
     counted = re.search(
         r"^\s*(\d{1,9}) tasks, (\d{1,18}) (?:files|directories)", text, re.MULTILINE
