@@ -13,13 +13,14 @@ from typing import Any
 import savemark._engine as engine
 from savemark.run import child, memory, place
 from savemark.run.phases import Phase
-from savemark.study.keys import Trial
+from savemark.study.keys import Trial, split_ours
 from savemark.tools import commands
 from savemark.tools.commands.job import Job, Step
 from savemark.tools.commands.version import version
 
 Json = dict[str, Any]
 Progress = Callable[[Json], object]
+Around = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,18 @@ class Foreign:
     folder: Path
     engine: engine.Engine
 
-    def run(self, trial: Trial, name: str, moved: Progress) -> Json:
-        """Run one trial in a place of its own, and remove it; `name` is that of its files."""
+    def run(
+        self, trial: Trial, name: str, moved: Progress, around: Around | None = None
+    ) -> Json:
+        """Run one trial in a place of its own, and remove it; `name` is that of its files.
+
+        `around` is called before and after each phase, outside its time.
+        """
+        around = around or _nobody
         started_unix_ns, start_ns = time.time_ns(), time.monotonic_ns()
         tool = str(trial["tool"])
         with place.below(str(trial["target"])) as here, memory.folder() as source:
-            asked = {key: value for key, value in trial.items() if key != "tool"}
+            asked = split_ours(trial)[0]
             resolved: Trial = json.loads(engine.resolve(json.dumps({**asked, "target": here})))
             scratch = Path(source) / "scratch"
             scratch.mkdir()
@@ -47,7 +54,9 @@ class Foreign:
             for number, step in enumerate(steps):
                 moved({"phase": step.phase, "done_bytes": 0, "total_bytes": step.user_bytes})
                 kept = f"{name}-{number}-{step.phase}"
+                around("before", step.phase)
                 phase, file = self._step(job, step, kept, witness)
+                around("after", step.phase)
                 phases.append(phase)
                 files.append(file)
             filesystem = witness.filesystem()
@@ -68,8 +77,7 @@ class Foreign:
         memory.make_sources(job, steps)
         if job.trial["workload"] not in ("sequential", "random"):
             return []
-        ours = {key: value for key, value in job.trial.items() if key != "tool"}
-        prepared = json.loads(self.engine.prepare(json.dumps(ours)))
+        prepared = json.loads(self.engine.prepare(json.dumps(split_ours(dict(job.trial))[0])))
         return [prepared] if prepared else []
 
     def _step(self, job: Job, step: Step, kept: str, witness: engine.Witness) -> tuple[Json, Json]:
@@ -103,6 +111,10 @@ class Foreign:
         result.write_bytes(made.read_bytes())
         made.unlink()
         return result
+
+
+def _nobody(_moment: str, _phase: str) -> None:
+    pass
 
 
 def _drop_empty(path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -12,8 +11,9 @@ import savemark._engine as engine
 from savemark.errors import SavemarkError, from_exception
 from savemark.run.folder import Json, RunFolder
 from savemark.run.repeats import next_block
+from savemark.run.runner import Runner
 from savemark.run.watcher import Watcher
-from savemark.study.keys import Keys, Trial, split_tool
+from savemark.study.keys import Keys, Trial
 from savemark.study.model import Study
 from savemark.study.plan import Entry
 
@@ -48,7 +48,7 @@ class Loop:
     entries: list[Entry]
     folder: RunFolder
     workspaces: Mapping[str, str]
-    runner: engine.Engine
+    runner: Runner
     watcher: Watcher
 
     def run(self) -> Tally:
@@ -98,7 +98,7 @@ class Loop:
         record: Json | None = None
         error: SavemarkError | None = None
         try:
-            record = self._measure(entry, trial)
+            record = self.runner.run(entry, trial, self.watcher.moved)
         except (engine.EngineError, SavemarkError) as raised:
             error = from_exception(raised)
             if error is None or error.kind not in ("failed", "corrupt"):
@@ -114,17 +114,6 @@ class Loop:
         self.folder.log(f"{entry.index} repeat {entry.repeat + 1} {entry.setting}: {outcome}")
         self.watcher.finished(entry, line)
         return error
-
-    def _measure(self, entry: Entry, trial: Trial) -> Json:
-        """Run a trial on the engine, or on the tool that it names."""
-        own, tool = split_tool(trial)
-        if tool is None:
-            record: Json = json.loads(self.runner.run(json.dumps(own), self.watcher.moved))
-            return record
-        from savemark.run.foreign import Foreign
-
-        foreign = Foreign(self.folder.path / "tools", self.runner)
-        return foreign.run(trial, f"{entry.index:05}", self.watcher.moved)
 
     def trial(self, entry: Entry) -> Trial:
         """Return the trial as the engine takes it: in the run's own folder in the target."""

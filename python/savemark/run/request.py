@@ -8,6 +8,7 @@ from pathlib import Path
 
 import savemark._engine as engine
 from savemark.errors import usage
+from savemark.run.mounts import expand
 from savemark.run.target import Target
 from savemark.study import until
 from savemark.study.keys import Keys
@@ -70,9 +71,16 @@ class Request:
         except engine.EngineError as error:
             raise usage(f"--budget: {error.message}", error.hint) from None
 
+    def mounting(self, keys: Keys) -> Request:
+        """Return the request with each bucket once for every mount of the study."""
+        return replace(self, targets=expand(self.targets, self._base(keys).mounts))
+
+    def _base(self, keys: Keys) -> Study:
+        return self.made or load(find(self.study or "quick"), keys)
+
     def prepare(self, keys: Keys) -> Study:
         """Return the study asked for, every setting of it checked by the engine."""
-        base = self.made or load(find(self.study or "quick"), keys)
+        base = self._base(keys)
         if not self.targets:
             raise usage("no directory to measure", "for example: savemark run /mnt/scratch")
         study = self.apply(base, keys)

@@ -15,12 +15,14 @@ from savemark.run import target as place
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast, forecast
 from savemark.run.loop import Loop, Tally
+from savemark.run.mounts import mounted
 from savemark.run.request import Request
+from savemark.run.runner import Runner
 from savemark.run.signals import stop_in_order
 from savemark.run.target import Target
 from savemark.run.watcher import Watcher
 from savemark.study import sizing
-from savemark.study.keys import Keys, Trial
+from savemark.study.keys import Keys, Trial, split_ours
 from savemark.study.model import Study
 from savemark.study.plan import plan
 
@@ -38,9 +40,11 @@ class Outcome:
 def preview(request: Request) -> Forecast:
     """Say what a run would do: codecs are measured in memory, the storage is assumed."""
     keys = Keys.load()
+    request = request.mounting(keys)
     study = request.prepare(keys)
     for target in request.targets:
-        place.check(target)
+        if not target.mount:
+            place.check(target)
     labels = [target.label for target in request.targets]
     rates = sizing.calibrate(study, keys, runner(engine.Engine()), {})
     rates = sizing.assume_storage(rates, study, keys, labels)
@@ -53,11 +57,13 @@ def preview(request: Request) -> Forecast:
 def start(request: Request, watcher: Watcher) -> Outcome:
     """Run a study from its first trial to its last."""
     keys = Keys.load()
+    request = request.mounting(keys)
     study = request.prepare(keys)
     run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     one_engine = engine.Engine()
     with ExitStack() as stack:
         stack.enter_context(stop_in_order())
+        supervisor = stack.enter_context(mounted(request.targets))
         labels = [target.label for target in request.targets]
         known = 0.0 if study.wants_size() else sizing.held_bytes(study, keys, labels)
         workspaces = open_targets(stack, request.targets, run_id, watcher, known)
@@ -72,7 +78,9 @@ def start(request: Request, watcher: Watcher) -> Outcome:
         stack.callback(folder.close)
         entries = plan(found.study, list(workspaces), head["order_seed"])
         watcher.announce(found, entries)
-        loop = Loop(found.study, keys, entries, folder, workspaces, one_engine, watcher)
+        targets = {target.label: target for target in request.targets}
+        runs = Runner(one_engine, folder.path / "tools", targets, supervisor)
+        loop = Loop(found.study, keys, entries, folder, workspaces, runs, watcher)
         return Outcome(folder.path, loop.run())
 
 
@@ -96,7 +104,7 @@ def runner(one_engine: engine.Engine) -> sizing.Run:
     """Return the engine as the calibration calls it."""
 
     def run(trial: Trial) -> dict[str, Any]:
-        record: dict[str, Any] = json.loads(one_engine.run(json.dumps(trial)))
+        record: dict[str, Any] = json.loads(one_engine.run(json.dumps(split_ours(trial)[0])))
         return record
 
     return run

@@ -12,8 +12,10 @@ from savemark.errors import SavemarkError, did_you_mean, usage
 Trial = dict[str, Any]
 
 AUTO = "auto"
-# The one key that the engine does not know, and its level that is the engine.
-TOOL, ENGINE = "tool", "savemark"
+# Keys that the engine does not know; the level of `tool` that is the engine.
+TOOL, MOUNT_CACHE = "tool", "mount_cache"
+OURS = (TOOL, MOUNT_CACHE)
+ENGINE = "savemark"
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,9 @@ class Keys:
         self.by_name: dict[str, Key] = {
             "workload": _tag("workload", "What is done.", schema["workloads"]),
             "storage": _tag("storage", "Where bytes go.", schema["storages"]),
-            TOOL: _tool(),
+            **{key.name: key for key in _ours()},
         }
-        self.common = self._collect(schema["common"]) | {"workload", "storage", TOOL}
+        self.common = self._collect(schema["common"]) | {"workload", "storage", *OURS}
         self.workloads = {name: self._collect(part) for name, part in schema["workloads"].items()}
         self.storages = {name: self._collect(part) for name, part in schema["storages"].items()}
 
@@ -125,30 +127,39 @@ def resolve(trial: Trial, target: str = "/") -> Trial:
     """
     import savemark._engine as engine
 
-    own, tool = split_tool(trial)
+    own, ours = split_ours(trial)
     resolved: Trial = json.loads(engine.resolve(json.dumps({**own, "target": target})))
-    if tool is None:
-        return resolved
-    from savemark.tools import commands
+    resolved |= ours
+    if tool_of(trial) and target != "/":
+        from savemark.tools import commands
 
-    resolved[TOOL] = tool
-    if target != "/":
         commands.check(resolved, target)
     return resolved
 
 
-def split_tool(trial: Trial) -> tuple[Trial, str | None]:
-    """Return the trial as the engine knows it, and the other tool that runs it, if there is one."""
-    own = {name: value for name, value in trial.items() if name != TOOL}
+def split_ours(trial: Trial) -> tuple[Trial, Trial]:
+    """Return the trial as the engine knows it, and the keys that it does not know."""
+    own = {name: value for name, value in trial.items() if name not in OURS}
+    return own, {name: value for name, value in trial.items() if name in OURS}
+
+
+def tool_of(trial: Trial) -> str | None:
+    """Return the other tool that runs a trial, None where the engine does."""
     tool = trial.get(TOOL)
-    return own, None if tool in (None, ENGINE) else str(tool)
+    return None if tool in (None, ENGINE) else str(tool)
 
 
-def _tool() -> Key:
+def _ours() -> list[Key]:
+    """Return the keys that the engine does not know: who runs a trial, and around it."""
     from savemark.tools.commands import RUNNABLE
 
-    meaning = "Which program does it: this one, or another whose output is held to the same checks."
-    return Key(TOOL, meaning, ENGINE, "string", nullable=False, choices=(ENGINE, *RUNNABLE))
+    tools, caches = (ENGINE, *RUNNABLE), ("cold", "warm")
+    who = "Which program does it: this one, or another whose output is held to the same checks."
+    how = "Of a mounted bucket, before a read: mounted anew with an empty cache, or left as it is."
+    return [
+        Key(TOOL, who, ENGINE, "string", nullable=False, choices=tools),
+        Key(MOUNT_CACHE, how, "cold", "string", nullable=False, choices=caches),
+    ]
 
 
 def _tag(name: str, description: str, choices: dict[str, Any]) -> Key:

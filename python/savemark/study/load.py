@@ -29,6 +29,7 @@ FIELDS = [
     "factors",
     "exclude",
     "checks",
+    "mount",
 ]
 ORDERS = ["shuffled", "listed"]
 
@@ -87,6 +88,7 @@ class _Reader:
             factors=factors,
             exclude=self.exclude(list(factors)),
             checks=self.checks(),
+            mounts=self.mounts(),
             places=self.places,
         )
 
@@ -227,6 +229,17 @@ class _Reader:
                         rule, name, "exclude", "not a factor", did_you_mean(str(name), factors)
                     )
         return [{name: _plain(level) for name, level in rule.items()} for rule in rules]
+
+    def mounts(self) -> list[dict[str, str]]:
+        """Read how buckets are mounted: names of tools that are known, or commands."""
+        if "mount" not in self.root:
+            return []
+        from savemark.run.mounts import parse as read
+
+        try:
+            return read(self.root["mount"])
+        except SavemarkError as error:
+            self.fail(self.root, "mount", "", error.message, error.hint)
 
     def checks(self) -> dict[str, dict[str, float]]:
         """Read the limits of honesty checks that this study sets: `HC-13: {seconds: 300}`."""

@@ -13,7 +13,7 @@ from savemark.errors import usage
 # The file (or object) that `sequential` and `random` read or write, as the engine calls it.
 FILE = "savemark-data.bin"
 # Who runs it and where; none of the tool's business.
-SETTING = ("tool", "workload", "storage", "target")
+SETTING = ("tool", "mount_cache", "workload", "storage", "target")
 
 
 @dataclass(frozen=True)
