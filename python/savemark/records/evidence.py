@@ -81,6 +81,9 @@ CLAIM = {
     "statistic": pl.String,
     "label_conflict": pl.String,
     "gds_bytes": pl.Int64,
+    # Of a mounted bucket: whether a read found it mounted anew, its cache empty; whether what was
+    # written was looked for in the bucket itself.
+    "past_mount": pl.Boolean,
 }
 MEASURED = {
     "machine_elapsed_ns": pl.Int64,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from savemark.report import blocked, corrected, durability, facts, interval, legacy
+from savemark.report import blocked, corrected, durability, facts, interval, legacy, mounts
 from savemark.report.analysis import Analysis
 from savemark.report.storages import storages_tables
 from savemark.report.study import parts
@@ -50,6 +50,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     parts += [facts.design_table(run).markdown(), *_studies(analysis)]
     if runs := facts.runs_table(run):
         parts += ["## Runs", "", runs.markdown()]
+    for table in mounts.tables(analysis):
+        parts += [f"## {table.title}", "", table.markdown()]
     parts += ["## Machine", "", facts.machine_table(run).markdown()]
     parts += ["To repeat it:", "", "```sh", shlex.join(run.command), "```", ""]
     return "\n".join(parts)

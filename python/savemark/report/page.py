@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from savemark.checks import Verdict
-from savemark.report import blocked, corrected, durability, facts, interval, legacy
+from savemark.report import blocked, corrected, durability, facts, interval, legacy, mounts
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure
 from savemark.report.markdown import title, when
@@ -86,6 +86,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "exercise": "" if durability.applies(analysis) else durability.WRONG,
         "runs": facts.runs_table(run),
         "machine": facts.machine_table(run),
+        "mounts": mounts.tables(analysis),
         "command": shlex.join(run.command),
         "files": _files(analysis),
         "light": Markup(css_variables(dark=False)),

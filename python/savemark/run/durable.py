@@ -20,7 +20,7 @@ Json = dict[str, Any]
 STEP_S = 0.05
 MOST_S = 600.0
 PIECE = 8 << 20
-COLD, WARM = "cold", "warm"
+COLD = "cold"
 
 
 class Around:
@@ -58,9 +58,10 @@ class Around:
             if waited is not None:
                 phase["frozen_ns"] = phase["elapsed_ns"]
                 phase["durable_ns"] = phase["drained_ns"] = phase["elapsed_ns"] + waited
+                phase["past_mount"] = True
                 phase["notes"] = [*phase["notes"], "in the bucket, by size and SHA-256"]
             if phase["name"] in READS:
-                phase["mount_cache"] = COLD if phase["name"] in self.remounted else WARM
+                phase["past_mount"] = phase["name"] in self.remounted
         return record
 
     def _until_stored(self) -> int:

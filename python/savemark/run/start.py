@@ -16,6 +16,7 @@ from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast, forecast
 from savemark.run.loop import Loop, Tally
 from savemark.run.mounts import mounted
+from savemark.run.posix_probe import probe
 from savemark.run.request import Request
 from savemark.run.runner import Runner
 from savemark.run.signals import stop_in_order
@@ -73,7 +74,7 @@ def start(request: Request, watcher: Watcher) -> Outcome:
         found = forecast(study, keys, request.targets, rates, hard_budget=hard)
         for target in request.targets:
             place.check_room(target, found.held_bytes)
-        head = _head(request, study, found, run_id)
+        head = _head(request, study, found, run_id, workspaces)
         folder = RunFolder.create(request.out or _default_path(study), head)
         stack.callback(folder.close)
         entries = plan(found.study, list(workspaces), head["order_seed"])
@@ -110,7 +111,9 @@ def runner(one_engine: engine.Engine) -> sizing.Run:
     return run
 
 
-def _head(request: Request, study: Study, found: Forecast, run_id: str) -> dict[str, Any]:
+def _head(
+    request: Request, study: Study, found: Forecast, run_id: str, workspaces: dict[str, str]
+) -> dict[str, Any]:
     seed = request.seed if request.seed is not None else secrets.randbits(32)
     labels = [target.label for target in found.targets]
     return {
@@ -124,16 +127,18 @@ def _head(request: Request, study: Study, found: Forecast, run_id: str) -> dict[
         "asked": study.as_json(),
         "forecast": found.as_json(),
         "host": json.loads(engine.host(found.targets[0].directory)),
-        "targets": [_described(target) for target in found.targets],
+        "targets": [_described(target, workspaces[target.label]) for target in found.targets],
         "order_seed": seed,
         "plan": [entry.as_json() for entry in plan(found.study, labels, seed)],
     }
 
 
-def _described(target: Target) -> dict[str, Any]:
+def _described(target: Target, workspace: str) -> dict[str, Any]:
     """Return a target with what is known of its filesystem and disk; of a bucket nothing is."""
     said: dict[str, Any] = dict(target.as_json())
     facts = json.loads(engine.host(target.directory)).get("target") if target.directory else None
+    if target.mount:
+        facts = {**(facts or {}), "posix": probe(Path(workspace))}
     return {**said, "facts": facts} if facts else said
 
 
