@@ -60,7 +60,8 @@ def check(trial: Mapping[str, Any], place: str) -> None:
     tool = command(str(trial["tool"]))
     if trial["storage"] in ("null", "memory"):
         why = "it is inside savemark"
-        raise usage(f"{tool.NAME} cannot express storage={trial['storage']}: {why}")
+        hint = "use --storage posix, or leave it out"
+        raise usage(f"{tool.NAME} cannot express storage={trial['storage']}: {why}", hint)
     kind = "url" if "://" in place else "directory"
     if kind not in tool.TARGETS:
         other = "a directory" if kind == "url" else "a bucket, such as s3://bucket/prefix"

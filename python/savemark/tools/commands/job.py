@@ -101,6 +101,7 @@ class Job:
     def refuse(self, name: str, why: str, hint: str | None = None) -> None:
         """Raise the usage error of an option that the tool cannot express."""
         said = f"{name}={_spelt(self.trial.get(name))}"
+        hint = hint or f"leave {self.tool} out, or exclude this setting for it"
         raise usage(f"{self.tool} cannot express {said}: {why}", hint)
 
     def one_in_flight(self) -> None:
