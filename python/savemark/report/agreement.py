@@ -222,7 +222,8 @@ def _said(part: Part) -> str:
 
     said = ((name, trial.get(name)) for name in names)
     words = [f"{n.replace('_', ' ')} {shown(n, v)}" for n, v in said if v is not None]
-    return f"{part.run.option('repeats') or part.run.study.get('repeats')} repeats, {', '.join(words)}"
+    repeats = int(part.run.study.get("repeats") or 0)
+    return ", ".join([f"{repeats} repeat{'s' * (repeats != 1)}", *words])
 
 
 def _versions(parts: Sequence[Part]) -> list[tuple[str, str]]:

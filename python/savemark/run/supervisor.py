@@ -96,7 +96,7 @@ class Mount:
         """Return the last line of what it printed."""
         texts = [path.read_text(errors="replace").strip() for path in self.printed]
         lines = next((text for text in texts if text), "it said nothing").splitlines()
-        return lines[-1][:300]
+        return "; ".join(lines[-2:])[:300]
 
 
 def is_mounted(point: Path) -> bool:

@@ -51,6 +51,8 @@ def in_flight(job: Job, way: str) -> int:
         for name in ("queue_depth", "transfer_size", "chunk_size"):
             job.take(name)  # of writing that is the matter of part_size and concurrency
         return int(job.take("concurrency")) * objects(job, way)
+    for name in ("part_size", "concurrency"):
+        job.take(name)  # of writing alone
     if job.trial["workload"] == "checkpoint":
         return int(job.take("queue_depth")) * objects(job, way)
     return int(job.take("queue_depth")) * int(job.take("workers"))
