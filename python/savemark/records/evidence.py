@@ -110,8 +110,8 @@ PARTS = {
 COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
 
 # The phases that move bytes to the storage and back; ours, and those of imported tools.
-WRITES = ("save", "write", "rewrite", "random_write", "iterate")
-READS = ("restore", "read", "reread", "random_read")
+WRITES = ("save", "write", "rewrite", "random_write", "iterate", "upload")
+READS = ("restore", "read", "reread", "random_read", "download")
 
 
 def of_record(record: Json, version: str) -> Json:

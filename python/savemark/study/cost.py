@@ -69,6 +69,8 @@ def cost(trial: Trial, label: str, rates: Rates) -> Cost:
             return Cost(OVERHEAD_S + trial["size"] / MEMORY_BYTES_PER_S)
         case "metadata":
             return _metadata(trial)
+        case "copy":
+            return _copy(trial, label, rates)
         case "iterate":
             return _iterate(trial, label, rates)
         case _:
@@ -95,6 +97,13 @@ def _metadata(trial: Trial) -> Cost:
     if trial.get("phase_deadline") is not None:
         seconds = min(seconds, 5 * float(trial["phase_deadline"]))
     return Cost(OVERHEAD_S + seconds, items * file_bytes, items * max(file_bytes, 4096))
+
+
+def _copy(trial: Trial, label: str, rates: Rates) -> Cost:
+    """Estimate `copy`, up and down; what it holds on the other disk is as much twice."""
+    size, storage = float(trial["items"] * trial["file_size"]), _storage(trial, label, rates)
+    seconds = size / storage.save + size / storage.restore + trial["items"] * 2 * SYNC_S
+    return Cost(OVERHEAD_S + seconds, size, size)
 
 
 def _iterate(trial: Trial, label: str, rates: Rates) -> Cost:
