@@ -145,7 +145,17 @@ def test_a_bucket_is_mounted_measured_and_taken_down(
     left_nothing(temporary, server, monkeypatch)
 
 
+@pytest.fixture
 def left_nothing(temporary, server, monkeypatch):
+    """Asserts that a run has left no mount, no process, no file and no object."""
+
+    def left_nothing():
+        _left_nothing(temporary, server, monkeypatch)
+
+    return left_nothing
+
+
+def _left_nothing(temporary, server, monkeypatch):
     from savemark import _engine
 
     foreign.enter(monkeypatch, server)
@@ -157,7 +167,7 @@ def left_nothing(temporary, server, monkeypatch):
 
 @pytest.mark.parametrize("victim", ["run", "supervisor"])
 def test_kill_9_leaves_no_mount_and_no_process(
-    start, savemark, study, temporary, tmp_path, server, monkeypatch, victim
+    start, study, temporary, tmp_path, left_nothing, victim
 ):
     can_mount()
     file = study(QUICK, options="size: 64m, queue_depth: 1", more="factors: {seed: [1, 2, 3]}\n")
@@ -181,8 +191,12 @@ def test_kill_9_leaves_no_mount_and_no_process(
         time.sleep(0.05)
     done = savemark("run", "--resume", "out")
     assert done.returncode == 0, done.stderr
-    assert {line["index"] for line in records(tmp_path / "out") if line["status"] == "ok"} == {0, 1, 2}
-    left_nothing(temporary, server, monkeypatch)
+    assert {line["index"] for line in records(tmp_path / "out") if line["status"] == "ok"} == {
+        0,
+        1,
+        2,
+    }
+    left_nothing()
 
 
 def test_a_tool_runs_on_a_mount(savemark, study, tmp_path):
@@ -200,7 +214,10 @@ def test_a_tool_runs_on_a_mount(savemark, study, tmp_path):
 @pytest.mark.parametrize(
     ("mount", "said"),
     [
-        ("{name: x, command: 'false {mountpoint}'}", "mount x: false ended with 1: it said nothing"),
+        (
+            "{name: x, command: 'false {mountpoint}'}",
+            "mount x: false ended with 1: it said nothing",
+        ),
         ("{name: x, command: 'ls --nonsense {mountpoint}'}", "unrecognized option"),
         ("{name: x, command: 'no-such-mounter {mountpoint}'}", "no-such-mounter is not on PATH"),
     ],
@@ -252,7 +269,14 @@ def test_commands_have_their_words_filled_in(monkeypatch):
     assert words["s3fs"][:3] == ["s3fs", "bucket:/a/b", "/m"]
     assert words["s3fs"][-3:] == ["url=http://127.0.0.1:9", "-o", "use_path_request_style"]
     assert "--force-path-style" in words["mountpoint-s3"]
-    assert words["goofys"] == ["goofys", "-f", "--endpoint", "http://127.0.0.1:9", "bucket:a/b", "/m"]
+    assert words["goofys"] == [
+        "goofys",
+        "-f",
+        "--endpoint",
+        "http://127.0.0.1:9",
+        "bucket:a/b",
+        "/m",
+    ]
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     text = KNOWN["goofys"]
     words = Mount("goofys", text, url="s3://bucket/a").words(text, Path("/m"), Path("/c"))

@@ -190,6 +190,11 @@ def test_the_engine_copies_beside_them(server, tmp_path):
     assert list(disk.iterdir()) == []
     (disk / "mine").touch()
     done = subprocess.run(
-        words[:-1] + ["again"], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        [*words[:-1], "again"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, "is not empty" in done.stderr) == (5, True)

@@ -32,7 +32,12 @@ ONE = {**SEQUENTIAL, "queue_depth": 1}
 @pytest.mark.parametrize(
     ("tool", "options", "wanted", "unwanted"),
     [
-        ("fio", ONE, ["--rw=write", "--end_fsync=1", "--ioengine=psync", "--direct=1"], ["--fsync=1"]),
+        (
+            "fio",
+            ONE,
+            ["--rw=write", "--end_fsync=1", "--ioengine=psync", "--direct=1"],
+            ["--fsync=1"],
+        ),
         ("fio", {**ONE, "sync": "each"}, ["--fsync=1"], ["--end_fsync=1"]),
         ("fio", {**ONE, "sync": "none", "direct": False}, ["--direct=0"], ["--end_fsync=1"]),
         ("fio", {**ONE, "operation": "read"}, ["--rw=read"], ["--end_fsync=1"]),
@@ -45,10 +50,21 @@ ONE = {**SEQUENTIAL, "queue_depth": 1}
         ),
         ("fio", {**ONE, "duration": "1500ms"}, ["--time_based", "--runtime=1500000us"], []),
         ("fio", {**ONE, "payload": "zeros"}, ["--zero_buffers"], []),
-        ("fio", {**ONE, "payload": "bf16", "seed": 7}, ["--buffer_compress_percentage=22", "--randseed=7"], []),
         (
             "fio",
-            {"workload": "random", "storage": "uring", "duration": None, "operations": 10, "batch": 4},
+            {**ONE, "payload": "bf16", "seed": 7},
+            ["--buffer_compress_percentage=22", "--randseed=7"],
+            [],
+        ),
+        (
+            "fio",
+            {
+                "workload": "random",
+                "storage": "uring",
+                "duration": None,
+                "operations": 10,
+                "batch": 4,
+            },
             ["--rw=randread", "--norandommap", "--io_size=40960", "--iodepth_batch_complete_min=4"],
             ["--time_based"],
         ),
@@ -61,19 +77,45 @@ ONE = {**SEQUENTIAL, "queue_depth": 1}
         ("dd", ONE, ["bs=1048576", "count=64", "oflag=direct", "conv=notrunc,fsync"], []),
         ("dd", {**ONE, "sync": "each"}, ["oflag=direct,sync", "conv=notrunc"], []),
         ("dd", {**ONE, "payload": "zeros"}, ["if=/dev/zero"], []),
-        ("dd", {**ONE, "operation": "read", "direct": False}, ["of=/dev/null"], ["iflag=fullblock,direct"]),
+        (
+            "dd",
+            {**ONE, "operation": "read", "direct": False},
+            ["of=/dev/null"],
+            ["iflag=fullblock,direct"],
+        ),
         ("ior", {**ONE, "workers": 2}, ["mpirun", "-np", "2", "-e", "-b", "33554432"], ["-Y"]),
         ("ior", {**ONE, "sync": "each"}, ["-Y"], ["mpirun", "-e"]),
-        ("mdtest", {"workload": "metadata"}, ["-n", "10000", "-F", "-u", "-C", "-T", "-E", "-r"], ["-w"]),
         (
             "mdtest",
-            {"workload": "metadata", "shared": True, "file_size": 3901, "neighbour": True, "workers": 2},
+            {"workload": "metadata"},
+            ["-n", "10000", "-F", "-u", "-C", "-T", "-E", "-r"],
+            ["-w"],
+        ),
+        (
+            "mdtest",
+            {
+                "workload": "metadata",
+                "shared": True,
+                "file_size": 3901,
+                "neighbour": True,
+                "workers": 2,
+            },
             ["-w", "3901", "-n", "5000", "-N"],
             ["-u"],
         ),
         ("iozone", ONE, ["-e", "-I", "-s", "65536k", "-r", "1024k"], ["-o"]),
-        ("elbencho", {**ONE, "sync": "none", "workers": 2}, ["-w", "-t", "2", "--direct"], ["--iodepth=8"]),
-        ("elbencho", {**SEQUENTIAL, "operation": "read", "storage": "uring"}, ["--iodepth=8", "-r"], []),
+        (
+            "elbencho",
+            {**ONE, "sync": "none", "workers": 2},
+            ["-w", "-t", "2", "--direct"],
+            ["--iodepth=8"],
+        ),
+        (
+            "elbencho",
+            {**SEQUENTIAL, "operation": "read", "storage": "uring"},
+            ["--iodepth=8", "-r"],
+            [],
+        ),
         ("elbencho", {"workload": "metadata", "payload": "random"}, ["--stat", "-N", "10000"], []),
     ],
 )
@@ -86,10 +128,22 @@ def test_an_option_becomes_its_own(tool, options, wanted, unwanted):
 @pytest.mark.parametrize(
     ("tool", "options", "wanted"),
     [
-        ("aws", {**SEQUENTIAL, "operation": "write"}, ["--recursive", "SOURCE/out", "s3://bucket/x/"]),
+        (
+            "aws",
+            {**SEQUENTIAL, "operation": "write"},
+            ["--recursive", "SOURCE/out", "s3://bucket/x/"],
+        ),
         ("aws", {**SEQUENTIAL, "operation": "read"}, ["s3://bucket/x/savemark-data.bin", "-"]),
-        ("s5cmd", {**SEQUENTIAL, "operation": "write"}, ["cp", "--part-size", "16", "--concurrency", "4"]),
-        ("s5cmd", {**SEQUENTIAL, "operation": "read"}, ["cat", "--part-size", "1", "--concurrency", "8"]),
+        (
+            "s5cmd",
+            {**SEQUENTIAL, "operation": "write"},
+            ["cp", "--part-size", "16", "--concurrency", "4"],
+        ),
+        (
+            "s5cmd",
+            {**SEQUENTIAL, "operation": "read"},
+            ["cat", "--part-size", "1", "--concurrency", "8"],
+        ),
         ("rclone", {**SEQUENTIAL, "workers": 3}, ["--transfers", "3", "--s3-chunk-size=16777216B"]),
         ("rclone", {**SEQUENTIAL, "operation": "read"}, ["--multi-thread-streams=8"]),
         (
@@ -151,7 +205,12 @@ def test_secrets_are_no_words(monkeypatch):
         ("elbencho", HERE, ONE, "sync=end"),
         ("elbencho", HERE, {**ONE, "sync": "none", "payload": "text"}, "payload=text"),
         ("elbencho", HERE, {**ONE, "operation": "read", "duration": "1500ms"}, "whole seconds"),
-        ("elbencho", HERE, {"workload": "metadata", "payload": "random", "sync": "each"}, "sync=each"),
+        (
+            "elbencho",
+            HERE,
+            {"workload": "metadata", "payload": "random", "sync": "each"},
+            "sync=each",
+        ),
         ("ior", HERE, {**ONE, "duration": "1s"}, "stonewall"),
         ("ior", HERE, {**ONE, "payload": "bf16"}, "payload=bf16"),
         ("mdtest", HERE, {"workload": "metadata", "sync": "end"}, "sync=end"),
@@ -197,6 +256,8 @@ def test_an_option_that_nobody_took_is_refused():
     """A new option of the engine is refused by every tool until somebody has thought of it."""
     from savemark.tools.commands.job import Job
 
-    job = Job({"tool": "dd", "workload": "sequential", "storage": "posix", "batch": 4}, HERE, "", "")
+    job = Job(
+        {"tool": "dd", "workload": "sequential", "storage": "posix", "batch": 4}, HERE, "", ""
+    )
     with pytest.raises(SavemarkError, match="batch=4: it has no such option"):
         job.complete()

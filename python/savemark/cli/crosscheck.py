@@ -14,7 +14,9 @@ import click
 @click.argument("target", metavar="[LABEL=]TARGET")
 @click.option("--tool", "tools", metavar="NAME,...", help="Tools to run.  [default: all on PATH]")
 @click.option("--only", metavar="PART,...", help="Kinds of work.  [default: all that apply]")
-@click.option("--size", metavar="SIZE", default="256MiB", show_default=True, help="Bytes of a file.")
+@click.option(
+    "--size", metavar="SIZE", default="256MiB", show_default=True, help="Bytes of a file."
+)
 @click.option(
     "--repeats",
     type=click.IntRange(min=1),

@@ -28,11 +28,9 @@ class Foreign:
     """Runs trials of other tools; what they print is kept below `folder`."""
 
     folder: Path
-    engine: engine.Engine
+    runner: engine.Engine
 
-    def run(
-        self, trial: Trial, name: str, moved: Progress, around: Around | None = None
-    ) -> Json:
+    def run(self, trial: Trial, name: str, moved: Progress, around: Around | None = None) -> Json:
         """Run one trial in a place of its own, and remove it; `name` is that of its files.
 
         `around` is called before and after each phase, outside its time.
@@ -77,7 +75,7 @@ class Foreign:
         memory.make_sources(job, steps)
         if job.trial["workload"] not in ("sequential", "random"):
             return []
-        prepared = json.loads(self.engine.prepare(json.dumps(split_ours(dict(job.trial))[0])))
+        prepared = json.loads(self.runner.prepare(json.dumps(split_ours(dict(job.trial))[0])))
         return [prepared] if prepared else []
 
     def _step(self, job: Job, step: Step, kept: str, witness: engine.Witness) -> tuple[Json, Json]:

@@ -108,7 +108,9 @@ def _read(each: object) -> dict[str, str]:
         raise usage("expected a name or a mapping", example)
     for key in each:
         if key not in ("name", "command", "unmount"):
-            raise usage(f"unknown key `{key}`", did_you_mean(str(key), ["name", "command", "unmount"]))
+            raise usage(
+                f"unknown key `{key}`", did_you_mean(str(key), ["name", "command", "unmount"])
+            )
     name = str(each.get("name") or "")
     command = str(each.get("command") or KNOWN.get(name, ""))
     if not name or "/" in name or not command or "{mountpoint}" not in command:
@@ -117,11 +119,13 @@ def _read(each: object) -> dict[str, str]:
 
 
 def expand(targets: Sequence[Target], mounts: Sequence[Mapping[str, str]]) -> list[Target]:
-    """Return the targets with every bucket once for each mount, at a mountpoint still to be made."""
+    """Return the targets with every bucket once for each mount, at a mountpoint not made yet."""
     if not mounts:
         return list(targets)
     if not any(target.url for target in targets):
-        raise usage("this study mounts buckets, and no target is one", "savemark run … s3://bucket/x")
+        raise usage(
+            "this study mounts buckets, and no target is one", "savemark run … s3://bucket/x"
+        )
     several = sum(target.url is not None for target in targets) > 1
     found = []
     for target in targets:
@@ -170,7 +174,9 @@ class Supervisor:
         cache = self.folder / f"cache-{target.path.name}"
         words = mount.words(mount.command, target.path, cache)
         if shutil.which(words[0]) is None:
-            raise usage(f"{words[0]} is not on PATH", f"install it, or take {mount.name} out of `mount`")
+            raise usage(
+                f"{words[0]} is not on PATH", f"install it, or take {mount.name} out of `mount`"
+            )
         undo = mount.words(mount.unmount, target.path, cache)
         point = {"mountpoint": str(target.path), "cache": str(cache)}
         self._ask({"do": "mount", "command": words, "unmount": undo, **point}, mount.name)
@@ -238,4 +244,3 @@ def _lives(folder: Path) -> bool:
         return str(folder) in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
     except (OSError, ValueError):
         return False
-

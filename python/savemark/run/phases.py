@@ -90,7 +90,9 @@ class Phase:
             for phase in record.get("phases") or []:
                 if phase["name"] in self.step.theirs:
                     return {key: phase[key] for key in TOLD if phase.get(key) is not None}
-        known = [p["name"] for e in found.entries for p in (e.get("record") or {}).get("phases", [])]
+        known = [
+            p["name"] for e in found.entries for p in (e.get("record") or {}).get("phases", [])
+        ]
         why = f"{name} reported {', '.join(known) or 'no phase'}, and nothing of {self.step.phase}"
         raise SavemarkError("failed", why, f"its report is {report}")
 

@@ -98,9 +98,7 @@ def _same_study(head: dict[str, Any], request: Request, keys: Keys) -> None:
         )
 
 
-def _same_targets(
-    recorded: list[Target], request: Request, mounts: list[dict[str, str]]
-) -> None:
+def _same_targets(recorded: list[Target], request: Request, mounts: list[dict[str, str]]) -> None:
     if request.targets and expand(request.targets, mounts) != recorded:
         said = ", ".join(target.name for target in recorded)
         raise usage(f"this run measures {said}", "leave the target out, or start a new run")

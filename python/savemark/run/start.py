@@ -102,9 +102,7 @@ def open_targets(
     }
 
 
-def open_disks(
-    stack: ExitStack, study: Study, run_id: str, watcher: Watcher
-) -> dict[str, str]:
+def open_disks(stack: ExitStack, study: Study, run_id: str, watcher: Watcher) -> dict[str, str]:
     """Make a folder in every directory that `copy` copies from and into, as in a target."""
     named = [study.trial.get("disk"), *study.factors.get("disk", [])]
     disks = [Target(str(disk), Path(disk).absolute()) for disk in named if disk is not None]

@@ -57,7 +57,7 @@ class Cost:
     held: float = 0.0
 
 
-def cost(trial: Trial, label: str, rates: Rates) -> Cost:
+def cost(trial: Trial, label: str, rates: Rates) -> Cost:  # noqa: PLR0911 - one per workload
     """Estimate one trial whose sizes are bytes."""
     match trial.get("workload"):
         case "checkpoint":

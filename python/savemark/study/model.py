@@ -38,7 +38,7 @@ class Study:
     # Repeat a setting until its medians are known to this share, but no more often than that.
     until: float | None = None
     max_repeats: int | None = None
-    # How buckets are mounted: each of these makes a target of every bucket (name, command, unmount).
+    # How buckets are mounted (name, command, unmount): each bucket is a target once for each.
     mounts: list[dict[str, str]] = field(default_factory=list)
     # Where a section stands in the file ("ceilings.write" -> "x.yaml:12"); for messages only.
     places: dict[str, str] = field(default_factory=dict, compare=False)

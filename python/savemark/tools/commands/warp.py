@@ -35,7 +35,9 @@ def steps(job: Job) -> list[Step]:
     words += [f"--benchdata={job.scratch}/{RESULT}"]
     words += ["--tls"] if server.scheme == "https" else []
     for name in ("part_size", "concurrency", "retries", "timeout"):
-        job.take(name)  # of writing the object, which is not measured; it counts errors, not retries
+        job.take(
+            name
+        )  # of writing the object, which is not measured; it counts errors, not retries
     job.complete()
     return [
         Step(
