@@ -60,7 +60,7 @@ class Foreign:
             filesystem = witness.filesystem()
         return {
             "schema": 1,
-            "trial": {**resolved, "tool": tool, "target": trial["target"]},
+            "trial": {**resolved, **split_ours(trial)[1], "target": trial["target"]},
             "started_unix_ns": started_unix_ns,
             "elapsed_ns": time.monotonic_ns() - start_ns,
             "path": _path(job, filesystem),
