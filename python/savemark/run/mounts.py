@@ -221,6 +221,7 @@ def mounted(targets: Sequence[Target]) -> Iterator[Supervisor | None]:
         yield supervisor
     finally:
         supervisor.close()
+        sweep()  # nothing, unless somebody has killed it
 
 
 def sweep() -> None:
