@@ -44,7 +44,8 @@ def about(seconds: float) -> str:
 def header(found: Forecast) -> str:
     """Return the first line of a run: what, where, how much, how long, and what it writes."""
     study = found.study
-    settings = _count(len(study.cells()) * len(found.targets), "setting")
+    cells = sum(len(study.cells_at(target.label)) for target in found.targets)
+    settings = _count(cells, "setting")
     shape = f"{settings} × {_count(study.repeats, 'repeat')}"
     if study.repeats < found.asked_repeats:
         shape += f" (not {found.asked_repeats}: that is what the budget holds)"

@@ -29,13 +29,16 @@ HEAD = {
     "phase": pl.String,
 }
 # Factors that are what is saved: a fast one is no reason to save something else.
-GIVEN = ("payload", "size", "state", "process")
+GIVEN = ("part", "payload", "size", "state", "process")
 PHASE = [
     *("elapsed_ns", "first_done_ns", "last_done_ns", "first_done_bytes"),
     *("user_bytes", "stored_bytes", "cpu_user_ns", "cpu_system_ns"),
 ]
 UNITS = ("", "KiB", "MiB", "GiB", "TiB")
-LATENCY = ("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns")
+LATENCY = (
+    *("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns"),
+    "max_ns",
+)
 TAIL = {
     "started_unix_ns": pl.Int64,
     "io_count": pl.Int64,
@@ -101,7 +104,11 @@ def variant(factors: Json) -> str:
     # The target is a factor where there are several; its label is told apart from the setting.
     named = ("codec", "streams", "target")
     rest = ((name, value) for name, value in factors.items() if name not in named)
-    return ", ".join(f"{name} {shown(name, value)}" for name, value in rest)
+    return ", ".join(
+        # A part of a study goes by its name alone.
+        shown(name, value) if name == "part" else f"{name} {shown(name, value)}"
+        for name, value in rest
+    )
 
 
 def shown(name: str, value: Any) -> str:

@@ -82,6 +82,11 @@ class Run:
         return [planned for planned in self.plan if planned.index not in done]
 
     @property
+    def missing_levels(self) -> list[Json]:
+        """What the engine refused before the run: rule, reason, hint, cells."""
+        return list(self.study.get("missing") or [])
+
+    @property
     def failed(self) -> list[Entry]:
         """The trials that ran and did not finish."""
         return [entry for entry in self.entries if not entry.ok]

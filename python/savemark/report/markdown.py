@@ -45,6 +45,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     parts += ["## Is it true?", ""]
     parts += [f"* **{f.id} {f.title}: {f.verdict.value}.** {f.message}" for f in analysis.findings]
     parts += ["", "## Coverage and design", "", facts.coverage_table(analysis).markdown()]
+    if unavailable := facts.missing_table(run):
+        parts += [unavailable.markdown()]
     if failures := facts.failures_table(run):
         parts += [failures.markdown()]
     parts += [facts.design_table(run).markdown(), *_studies(analysis)]

@@ -78,6 +78,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "restart": interval.RESTART_S,
         "interval_script": Markup((TEMPLATE / "interval.js").read_text(encoding="utf-8")),
         "coverage": facts.coverage_table(analysis),
+        "unavailable": facts.missing_table(run),
         "failures": facts.failures_table(run),
         "design": facts.design_table(run),
         "storages": storages_tables(analysis),

@@ -46,8 +46,11 @@ class Forecast:
     @property
     def size_bytes(self) -> int | None:
         """The size of one checkpoint (or file), where all trials share it."""
-        size = self.study.trial.get("size", self.study.defaults.get("size"))
-        return size if isinstance(size, int) and "size" not in self.study.factors else None
+        sections = self.study.sections()
+        sizes = {each.trial.get("size", each.defaults.get("size")) for each in sections}
+        size = sizes.pop() if len(sizes) == 1 else None
+        varied = any("size" in each.factors for each in sections)
+        return size if isinstance(size, int) and not varied else None
 
 
 def forecast(
