@@ -182,6 +182,15 @@ def _phase(phase: Json) -> Json:
     return row
 
 
+def _written(phase: Json) -> Json:
+    """A write whose flush was timed by itself: before that the application could go on."""
+    flushed = [s["elapsed_ns"] for s in phase.get("stages") or [] if s["name"] == "flush"]
+    if phase.get("name") != "write" or not flushed:
+        return {}
+    durable = phase["elapsed_ns"] if phase.get("durable") else None
+    return {"frozen_ns": phase["elapsed_ns"] - sum(flushed), "durable_ns": durable}
+
+
 def _promises(phase: Json) -> Json:
     """What a phase has reached by when; a record may state it, else it follows.
 
@@ -194,6 +203,7 @@ def _promises(phase: Json) -> Json:
     )
     implied = {"frozen_ns": elapsed, "drained_ns": elapsed}
     implied["durable_ns"] = elapsed if phase.get("durable") else None
+    implied |= _written(phase)
     stages = {stage["name"]: stage["elapsed_ns"] for stage in phase.get("stages") or []}
     if phase.get("name") == "restore" and "verify" in stages:
         implied["fetched_ns"] = phase["elapsed_ns"] - stages["verify"]

@@ -16,8 +16,11 @@ TARGET = "target"
 # The parts of a study that has several workloads; each has factors of its own.
 PART = "part"
 # Which factor people expect on the horizontal axis, and which one as lines, if the run has it.
-ACROSS = ("streams", "workers", "threads", "ranks", "queue_depth", "stripes", "nodes")
-LINES = (TARGET, "version", "storage", "codec", "sync", "layout", "payload")
+ACROSS = (
+    *("streams", "stripe_count", "items", "workers", "threads", "ranks", "queue_depth"),
+    *("stripes", "nodes"),
+)
+LINES = (TARGET, "transfer", "version", "storage", "codec", "sync", "layout", "payload")
 NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from savemark.report import blocked, corrected, durability, facts, interval, legacy
+from savemark.report import blocked, corrected, durability, facts, interval, legacy, published
 from savemark.report.analysis import Analysis
-from savemark.report.storages import storages_tables
 from savemark.report.study import parts
 from savemark.report.verdict import decision, messages
 
@@ -71,7 +70,7 @@ def when(analysis: Analysis) -> str:
 
 def _studies(analysis: Analysis) -> list[str]:
     text = ["## The original study’s tables", ""]
-    for table in storages_tables(analysis):
+    for table in published.tables(analysis):
         text += [f"### {table.title}", "", table.markdown()]
     for part in parts(analysis):
         for twin in (corrected.streams_table(part.result), corrected.codec_table(part.result)):
