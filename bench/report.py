@@ -1,9 +1,9 @@
-"""What a report of many trials costs: makes a run folder, builds its report, prints time and memory.
+"""What a report of many trials costs: makes a run folder, builds its report, prints the cost.
 
     python bench/report.py [--cells 2000] [--repeats 50] [FOLDER]
 
-The trials are made up (a grid of storages, GPU sets, sizes and workers); the lines have the length and
-the fields of the engine's own. Limits, for 100,000 trials: 30 s and 2 GiB.
+The trials are made up (a grid of storages, GPU sets, sizes and workers); the lines have the fields
+and the length of the engine's own. Limits, for 100,000 trials: 30 s and 2 GiB.
 """
 
 from __future__ import annotations
@@ -74,10 +74,16 @@ def make(folder: Path, cells: int, repeats: int) -> int:
         rng.shuffle(block)
         for label, gpu, size, worker in block:
             factors = {"target": label, "gpus": gpu, "transfer_size": size, "workers": worker}
-            plan.append({
-                "index": len(plan), "label": label, "role": "trial", "name": "sequential",
-                "repeat": repeat, "factors": factors,
-            })  # fmt: skip
+            plan.append(
+                {
+                    "index": len(plan),
+                    "label": label,
+                    "role": "trial",
+                    "name": "sequential",
+                    "repeat": repeat,
+                    "factors": factors,
+                }
+            )
     levels = {"gpus": list(gpus), "transfer_size": list(sizes), "workers": list(workers)}
     (folder / "run.json").write_text(json.dumps(head(plan, levels, repeats), indent=1))
     with (folder / "records.jsonl").open("w") as file:
@@ -139,41 +145,106 @@ def recorded(item: Json, ns: int, rng: random.Random) -> Json:
     }
     first = int(ns * (1 - 0.05 * rng.random()))
     trial = {
-        "target": f"/mnt/{item['label']}/savemark-20261120-194012-abcdef", "payload": "random", "seed": 0,
-        "storage": "gds", "direct": True, "workload": "sequential", "operation": "read", "size": SIZE,
-        "files": None, "queue_depth": 8, "batch": None, "sync": "end", "memory": None, "checksum": False,
-        "duration": None, **{k: v for k, v in factors.items() if k != "target"},
-    }  # fmt: skip
+        "target": f"/mnt/{item['label']}/savemark-20261120-194012-abcdef",
+        "payload": "random",
+        "seed": 0,
+        "storage": "gds",
+        "direct": True,
+        "workload": "sequential",
+        "operation": "read",
+        "size": SIZE,
+        "files": None,
+        "queue_depth": 8,
+        "batch": None,
+        "sync": "end",
+        "memory": None,
+        "checksum": False,
+        "duration": None,
+        **{k: v for k, v in factors.items() if k != "target"},
+    }
     phase = {
-        "name": "read", "elapsed_ns": ns, "first_done_ns": first, "last_done_ns": ns,
-        "first_done_bytes": int(SIZE * first / ns * 0.999), "operations": count, "user_bytes": SIZE,
-        "stored_bytes": SIZE, "cpu_user_ns": ns // 50, "cpu_system_ns": count * 9000, "stages": [],
+        "name": "read",
+        "elapsed_ns": ns,
+        "first_done_ns": first,
+        "last_done_ns": ns,
+        "first_done_bytes": int(SIZE * first / ns * 0.999),
+        "operations": count,
+        "user_bytes": SIZE,
+        "stored_bytes": SIZE,
+        "cpu_user_ns": ns // 50,
+        "cpu_system_ns": count * 9000,
+        "stages": [],
         "thread_time": {"codec_ns": 0, "digest_ns": 0, "wait_ns": ns * workers, "sync_ns": 0},
-        "latency": {"count": count, **{f"{k}_ns": int(ns * workers / count * v) for k, v in shape.items()}},
+        "latency": {
+            "count": count,
+            **{f"{k}_ns": int(ns * workers / count * v) for k, v in shape.items()},
+        },
         "sync_latency": None,
         "timeline": {"interval_ns": 100_000_000, "bytes": [SIZE // 4] * 4},
-        "device": {"name": "nvme0n1", "reads": count, "read_bytes": SIZE, "writes": 0, "written_bytes": 0, "flushes": 0},
-        "machine": {"elapsed_ns": ns + 10**6, "cpus": 128, "busy_ns": ns * 9, "own_ns": ns * 8, "steal_ns": 0,
-                    "throttled_ns": 0, "thermal_throttles": None},
-        "cache": {"state": "cold", "resident_pages": 0, "total_pages": 262144, "method": "cachestat"},
+        "device": {
+            "name": "nvme0n1",
+            "reads": count,
+            "read_bytes": SIZE,
+            "writes": 0,
+            "written_bytes": 0,
+            "flushes": 0,
+        },
+        "machine": {
+            "elapsed_ns": ns + 10**6,
+            "cpus": 128,
+            "busy_ns": ns * 9,
+            "own_ns": ns * 8,
+            "steal_ns": 0,
+            "throttled_ns": 0,
+            "thermal_throttles": None,
+        },
+        "cache": {
+            "state": "cold",
+            "resident_pages": 0,
+            "total_pages": 262144,
+            "method": "cachestat",
+        },
         "extents": {"bytes": SIZE, "hole_bytes": 0, "unwritten_bytes": 0, "method": "fiemap"},
-        "payload": None, "durable": False, "verified": None, "notes": [],
-        "workers": [{"user_bytes": SIZE // 8, "operations": count // 8, "done_ns": ns, "cpu_ns": ns // 9}] * 8,
-    }  # fmt: skip
+        "payload": None,
+        "durable": False,
+        "verified": None,
+        "notes": [],
+        "workers": [
+            {"user_bytes": SIZE // 8, "operations": count // 8, "done_ns": ns, "cpu_ns": ns // 9}
+        ]
+        * 8,
+    }
     return {
-        "schema": 1, "trial": trial, "started_unix_ns": 1_795_200_000_000_000_000 + item["index"] * 10**9,
+        "schema": 1,
+        "trial": trial,
+        "started_unix_ns": 1_795_200_000_000_000_000 + item["index"] * 10**9,
         "elapsed_ns": ns + 10**7,
-        "path": {"storage": "gds", "direct": True, "fixed_buffers": True, "registered_files": True,
-                 "alignment_bytes": 512, "filesystem": "lustre", "notes": []},
+        "path": {
+            "storage": "gds",
+            "direct": True,
+            "fixed_buffers": True,
+            "registered_files": True,
+            "alignment_bytes": 512,
+            "filesystem": "lustre",
+            "notes": [],
+        },
         "buffer_bytes": 16 << 20,
         "conditions": {
-            "clock_tick_ns": 20, "memory_bytes": 25276514304, "interposed": [], "traced": False,
+            "clock_tick_ns": 20,
+            "memory_bytes": 25276514304,
+            "interposed": [],
+            "traced": False,
             "limits": dict.fromkeys(("read_bytes_per_s", "write_bytes_per_s", "cpus"), None),
-            "mount": {"filesystem": "lustre", "source": "10.0.0.1@o2ib:/ddn", "options": "rw,flock", "class": "network"},
+            "mount": {
+                "filesystem": "lustre",
+                "source": "10.0.0.1@o2ib:/ddn",
+                "options": "rw,flock",
+                "class": "network",
+            },
             "write_cache": "write back",
         },
         "phases": [phase],
-    }  # fmt: skip
+    }
 
 
 if __name__ == "__main__":

@@ -73,6 +73,8 @@ def coverage_table(analysis: Analysis) -> Table:
     order = run.study.get("order", "not recorded")
     note = f"Order: {order}, seed {run.order_seed}. "
     note += "Each repeat is a block that holds every setting and every ceiling once."
+    if run.study.get("most_trials"):
+        note += " The budget held this sample of the settings, each once."
     if rule := sentence(run):
         note += f" Then blocks of what is not known well enough, without ceilings. {rule}"
     if run.origin == "imported":

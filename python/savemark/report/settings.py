@@ -13,6 +13,8 @@ from savemark.report.words import binds, counts, cpu, gbs, kinds, number, percen
 from savemark.stats import Cell, PhaseStat, Ranking, TargetResult
 from savemark.stats.cells import LATENCIES
 
+# Lines of a table on the page: what nobody scrolls through is in the CSV.
+MOST = 500
 Levels = dict[tuple[str, str], dict[str, str]]
 
 
@@ -50,8 +52,10 @@ def _table(analysis: Analysis, result: TargetResult, levels: Levels, given: str)
     title = f"Every setting on {result.label}" if len(analysis.results) > 1 else "Every setting"
     title += f", {given}" if given else ""
     note = _note(result, coded)
+    if len(lines) > MOST:
+        note += f" The fastest {MOST} of {len(lines)} settings; all are in tables/settings.csv."
     body = []
-    for cell in lines:
+    for cell in lines[:MOST]:
         mine = levels.get((cell.label, cell.setting), {})
         named = [Datum(cell.setting, css="name")]
         if heads != ["setting"]:

@@ -11,6 +11,7 @@ from savemark.study import sizing
 from savemark.study.cost import Rates
 from savemark.study.keys import Keys
 from savemark.study.model import Study
+from savemark.study.plan import block
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,11 @@ def forecast(
         most = min(study.max_repeats, max(sized.repeats, fitting))
         sized = replace(sized, max_repeats=most)
     share = sized.repeats / study.repeats
+    once = total.seconds / study.repeats
+    if hard_budget and once > study.budget_s:
+        planned = len(block(sized, labels))
+        most = max(1, int(planned * study.budget_s / once))
+        sized, share = replace(sized, most_trials=most), most / planned / study.repeats
     assumed = sizing.ASSUMED in rates.storages.values()
     return Forecast(
         study=sized,

@@ -14,6 +14,9 @@ from savemark.study.keys import Keys, Trial, resolve
 from savemark.study.model import PART, Missing, Study
 
 MIB = 1 << 20
+OVERHEAD_TRIALS = 5
+# The line of the run folder that is written and synced after each trial.
+LEAST_OVERHEAD_S = 3e-3
 # Besides the options of storages, what a filesystem or a machine may not have.
 REFUSABLE = ("storage", "stripe_count", "stripe_size")
 # As little work as shows whether a trial can run at all.
@@ -82,6 +85,27 @@ def _try(
         return (error, None) if error is not None and error.kind == "refused" else (None, None)
     phases = sum(int(phase["elapsed_ns"]) for phase in record["phases"])
     return None, max(0.0, time.perf_counter() - began - phases / 1e9)
+
+
+def overhead(study: Study, keys: Keys, one: engine.Engine) -> float | None:
+    """What a trial takes besides its phases, without a storage: for a dry run, which may not write.
+
+    None where the study's first workload needs a storage.
+    """
+    cell = study.with_size(MIB).cells()[0]
+    trial = study.with_size(MIB).trial_of(study.own(cell), cell, keys)
+    known = keys.accepted(trial.get("workload"), "null")
+    bare = {name: value for name, value in trial.items() if name in known} | {"storage": "null"}
+    times = []
+    for _ in range(OVERHEAD_TRIALS):
+        began = time.perf_counter()
+        try:
+            record = json.loads(one.run(json.dumps(small(resolve(bare)))))
+        except engine.EngineError:
+            return None
+        phases = sum(int(phase["elapsed_ns"]) for phase in record["phases"])
+        times.append(time.perf_counter() - began - phases / 1e9)
+    return LEAST_OVERHEAD_S + max(0.0, sorted(times)[len(times) // 2])
 
 
 def small(trial: Trial) -> Trial:

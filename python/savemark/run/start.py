@@ -15,7 +15,7 @@ from savemark.run import target as place
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast, forecast
 from savemark.run.loop import Loop, Tally
-from savemark.run.probe import probe
+from savemark.run.probe import overhead, probe
 from savemark.run.request import Request
 from savemark.run.signals import stop_in_order
 from savemark.run.target import Target
@@ -26,6 +26,8 @@ from savemark.study.model import Study
 from savemark.study.plan import plan
 
 RUNS = Path("savemark-runs")
+# Of a budget that was given by hand.
+OVERTIME = 1.1
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,10 @@ def preview(request: Request) -> Forecast:
     for target in request.targets:
         place.check(target)
     labels = [target.label for target in request.targets]
-    rates = sizing.calibrate(study, keys, runner(engine.Engine()), {})
+    one_engine = engine.Engine()
+    rates = sizing.calibrate(study, keys, runner(one_engine), {})
     rates = sizing.assume_storage(rates, study, keys, labels)
+    rates = replace(rates, overhead_s=overhead(study, keys, one_engine) or rates.overhead_s)
     found = forecast(study, keys, request.targets, rates, hard_budget=request.budget is not None)
     for target in request.targets:
         place.check_room(target, found.held_bytes)
@@ -78,7 +82,9 @@ def start(request: Request, watcher: Watcher) -> Outcome:
         stack.callback(folder.close)
         entries = plan(found.study, list(workspaces), head["order_seed"])
         watcher.announce(found, entries)
-        loop = Loop(found.study, keys, entries, folder, workspaces, one_engine, watcher)
+        # What a model forecast too short ends on the clock, a little late rather than early.
+        limit = OVERTIME * study.budget_s if hard else None
+        loop = Loop(found.study, keys, entries, folder, workspaces, one_engine, watcher, limit)
         return Outcome(folder.path, loop.run())
 
 

@@ -60,6 +60,8 @@ class Study:
     # those of the whole study.
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
+    # So many trials at most: where the budget does not even hold each setting once.
+    most_trials: int | None = None
     # Where a section stands in the file ("ceilings.write" -> "x.yaml:12"); for messages only.
     places: dict[str, str] = field(default_factory=dict, compare=False)
 

@@ -57,11 +57,15 @@ def block(study: Study, labels: list[str], repeat: int = 0) -> list[Entry]:
 
 
 def plan(study: Study, labels: list[str], seed: int) -> list[Entry]:
-    """Return all blocks, each shuffled by itself: a slow hour hits every setting alike."""
+    """Return all blocks, each shuffled by itself: a slow hour hits every setting alike.
+
+    Block follows block, so every setting is covered before any is repeated.
+    """
     rng = random.Random(seed)
     entries = []
     for repeat in range(study.repeats):
         entries += _ordered(study, block(study, labels, repeat), rng)
+    entries = entries[: study.most_trials]
     return [Entry(**{**entry.as_json(), "index": index}) for index, entry in enumerate(entries)]
 
 
@@ -72,7 +76,8 @@ def extra_block(study: Study, labels: list[str], seed: int, repeat: int) -> list
 
 
 def _ordered(study: Study, one: list[Entry], rng: random.Random) -> list[Entry]:
-    if study.order == "shuffled":
+    # A part of the settings is a sample of all of them, not the first ones.
+    if study.order == "shuffled" or study.most_trials is not None:
         rng.shuffle(one)
     return one
 

@@ -27,6 +27,11 @@ Rows = list[dict[str, Any]]
 Statistic = Callable[[Sequence[float]], tuple[float, float, float, str]]
 # How bytes get from a storage to a GPU: together with the path, what the original calls a storage.
 TRANSFER = "transfer"
+# What the rates are made of.
+MEASURED = ("first_done_bytes", "first_done_ns", "user_bytes", "elapsed_ns")
+# Of more repeats in all only medians and bars are drawn; and so many are told of one setting.
+MOST_DOTS = 6000
+TOLD = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,8 @@ def _values(rows: pl.DataFrame, found: Roles, how: tuple[Rate, Look]) -> tuple[R
     values: Rows = []
     rate, look = how
     names = [f.name for f in (found.across, found.line, found.row, *found.columns) if f]
+    dots = len(rows) <= MOST_DOTS
+    rows = rows.sort("repeat").select(*names, *MEASURED)
     for key, part in rows.group_by(names, maintain_order=True):
         place = dict(zip(names, map(str, key), strict=True))
         head = {
@@ -112,12 +119,14 @@ def _values(rows: pl.DataFrame, found: Roles, how: tuple[Rate, Look]) -> tuple[R
             "row": _row(found, place),
             "column": _column(found, place),
         }
-        speeds = [look.scale * rate(row) for row in part.sort("repeat").to_dicts()]
-        values += [head | {"kind": "repeat", "y": speed} for speed in speeds]
+        speeds = [look.scale * rate(row) for row in part.select(MEASURED).to_dicts()]
+        if dots:
+            values += [head | {"kind": "repeat", "y": speed} for speed in speeds]
         middle, low, high, kind = look.of(speeds)
         words = ", ".join(f"{f.title} {place[f.name]}" for f in _all(found))
         tip = f"{words}: median {middle:.3g} {look.unit} [{low:.3g} {high:.3g}]"
-        tip += f" ({kind}); repeats {' '.join(f'{speed:.3g}' for speed in speeds)}"
+        told = " ".join(f"{speed:.3g}" for speed in speeds[:TOLD])
+        tip += f" ({kind}); repeats {told}{' …' if len(speeds) > TOLD else ''}"
         ends: dict[str, Any] = {"low": low, "high": high, "tip": tip}
         ends["joined"] = found.across.joined(place[found.across.name])
         values.append(head | {"kind": "median", "y": middle, **ends})
