@@ -20,6 +20,7 @@ COMMANDS = [
     "export",
     "compare",
     "gate",
+    "pair",
     "advise",
     "check",
     "save",
