@@ -91,7 +91,9 @@ def cells(frame: pl.DataFrame, label: str, of: Ceilings, cores: int | None) -> l
 
 
 def _cell(label: str, setting: str, rows: pl.DataFrame, of: Ceilings, cores: int | None) -> Cell:
-    good = rows.filter((pl.col("phase").is_not_null()) & (pl.col("phase") != PREPARE))
+    # What was imported may have a rate and no time: nothing can be computed from that here.
+    timed = pl.col("phase").is_not_null() & pl.col("elapsed_ns").is_not_null()
+    good = rows.filter(timed & (pl.col("phase") != PREPARE))
     first = rows.row(0, named=True)
     codec, streams = str(first["codec"] or "none"), int(first["streams"] or 0)
     phases = {}

@@ -100,9 +100,8 @@ def parse(source: Source) -> Imported:
     runs = _runs(rows)
     entries = [_entry(source, run) for run in runs]
     spans = ",".join(f"{row['operation']}:{row['time ms [last]']}" for row in rows)
-    version = next((str(row["version"]) for row in rows if row.get("version")), None)
     identity = f"elbencho {spans}"
-    return Imported(entries=entries, tools={NAME: version}, identity=identity)
+    return Imported(entries=entries, identity=identity)
 
 
 def _runs(rows: list[Json]) -> list[list[Json]]:
@@ -134,7 +133,7 @@ def _entry(source: Source, rows: list[Json]) -> Json:
     if direct is not None:
         factors["direct"] = direct
     if first.get("label"):
-        factors["label"] = str(first["label"])
+        factors["test"] = str(first["label"])
     randomly = _switch(first.get("random"))
     if randomly is not None:
         factors["workload"] = "random" if randomly else "sequential"
@@ -294,9 +293,7 @@ def _ms(text: str) -> float | None:
     """Return milliseconds of `2784`, `905ms`, `2m3.241s` or `1h2m3s`."""
     if text.isascii() and text.isdigit():
         return number(text)
-    found = re.fullmatch(
-        r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:([\d.]{1,20})s)?(?:(\d{1,9})ms)?", text
-    )
+    found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:([\d.]{1,20})s)?(?:(\d{1,9})ms)?", text)
     values = [number(word or "0") for word in found.groups()] if found else [None]
     if None in values:
         return None

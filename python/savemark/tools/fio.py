@@ -38,7 +38,7 @@ def parse(source: Source) -> Imported:
     if not found:
         raise usage(f"{source.path}: fio's JSON is cut off", "was fio stopped before its end?")
     entries = [entry for each in found for entry in _entries(source, each)]
-    return Imported(entries=entries, tools={NAME: _version(found[0])})
+    return Imported(entries=entries)
 
 
 def _version(whole_file: Json) -> str:

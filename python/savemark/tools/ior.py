@@ -62,10 +62,10 @@ def parse(source: Source) -> Imported:
     trouble = [line for line in said if not any(word in line for word in HARMLESS)]
     entries = []
     for options, rows in tests:
-        about = {"tool": NAME, "tool_version": version, "command": options.command or None}
+        about: Json = {"tool": NAME, "tool_version": version, "command": options.command or None}
         about |= {"valid": not trouble, "message": trouble[0] if trouble else None}
         entries += list(_entries(source, options, rows, about))
-    return Imported(entries=entries, tools={NAME: version})
+    return Imported(entries=entries)
 
 
 def _version(source: Source) -> str | None:
@@ -233,7 +233,7 @@ def _mean(values: Json) -> Json:
 
 
 def _of_ranks(source: Source) -> Json:
-    """Return the ranks as one: bytes per second times seconds of each, until the last had closed."""
+    """Return the ranks as one: rate times seconds of each, until the last had closed."""
     sides: dict[str, list[tuple[float, float]]] = {}
     for place, line in enumerate(source.lines[1:], start=2):
         words = line.split(",")

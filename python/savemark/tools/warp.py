@@ -57,7 +57,7 @@ def parse(source: Source) -> Imported:
         raise usage(f"{source.path}: warp has no request in it", "was it stopped?")
     record = {"trial": {}, "source": {"tool": NAME, **about}, "phases": phases}
     entry = {"role": "trial", "name": NAME, "factors": _factors(about), "record": record}
-    return Imported(entries=[entry], tools={NAME: about.get("tool_version")})
+    return Imported(entries=[entry])
 
 
 def _factors(about: Json) -> Json:
@@ -107,7 +107,9 @@ def _of_raw(source: Source) -> tuple[list[Json], Json]:
         if start is None or end is None or end < start or moved is None or moved < 0:
             raise usage(f"{source.path}:{place}: a request without a time or its bytes")
         worker = f"{row.get('client_id', '')} {row['thread']}"
-        kinds.setdefault(row["op"], _Requests()).add(worker, (start, end), moved, bool(row["error"]))
+        kinds.setdefault(row["op"], _Requests()).add(
+            worker, (start, end), moved, bool(row["error"])
+        )
     failed = sum(kind.failed for kind in kinds.values())
     said = f"warp: {failed} requests failed" if failed else None
     phases = [kind.phase(name) for name, kind in kinds.items() if kind.spans]
