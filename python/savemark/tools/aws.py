@@ -21,14 +21,17 @@ DONE = re.compile(r"^(upload|download|copy|move): (\S{1,2000}) to (\S{1,2000})",
 PROGRESS = re.compile(
     r"Completed ([\d.]{1,12} (?:Bytes|[KMGTP]iB))/~?([\d.]{1,12} (?:Bytes|[KMGTP]iB)) \("
 )
-FAILED = re.compile(r"^(?:upload|download|copy|move) failed: .{0,300}", re.MULTILINE)
+FAILED = re.compile(
+    r"^(?:(?:upload|download|copy|move) failed: |fatal error: An error occurred \().{0,300}",
+    re.MULTILINE,
+)
 
 
 def recognises(source: Source) -> bool:
-    """Whether it has lines of copies, done or failed, of which a side is S3."""
+    """Whether it has lines of copies of which a side is S3, or of the command's own errors."""
     text = source.text.replace("\r", "\n")
     lines = [*(found[0] for found in DONE.finditer(text)), *FAILED.findall(text)]
-    return any("s3://" in line for line in lines)
+    return any("s3://" in line or line.startswith("fatal error: ") for line in lines)
 
 
 def parse(source: Source) -> Imported:

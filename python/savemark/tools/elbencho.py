@@ -61,6 +61,7 @@ PHASES = {
     "RMDIRS": "remove_directories",
     "RMBUCKETS": "remove_directories",
 }
+BETWEEN = ("SYNC", "DROPCACHE", "DROPCACHES")
 CONFIG = {
     "hosts": "nodes",
     "threads": "workers",
@@ -97,9 +98,10 @@ def parse(source: Source) -> Imported:
         rows = list(_of_text(source))
     if not rows:
         raise usage(f"{source.path}: elbencho has no result in it", "was it stopped?")
-    runs = _runs(rows)
-    entries = [_entry(source, run) for run in runs]
-    spans = ",".join(f"{row['operation']}:{row['time ms [last]']}" for row in rows)
+    entries = [_entry(source, run) for run in _runs(rows)]
+    if not entries:
+        raise usage(f"{source.path}: elbencho did nothing but flush in it", "was it stopped?")
+    spans = ",".join(f"{row['operation']}:{number(row['time ms [last]'])}" for row in rows)
     identity = f"elbencho {spans}"
     return Imported(entries=entries, identity=identity)
 
@@ -109,11 +111,23 @@ def _runs(rows: list[Json]) -> list[list[Json]]:
     runs: list[list[Json]] = []
     for row in rows:
         last = runs[-1] if runs else []
-        again = any(row["operation"] == other["operation"] for other in last)
+        again = any(row["operation"] == other["operation"] for other in last) or (
+            bool(last) and (_mixed(row) or _mixed(last[-1]))
+        )
+        if row["operation"] in BETWEEN:
+            # With --sync or --dropcache they come before and after every operation.
+            if last and row["operation"] == "SYNC":
+                last[-1].setdefault("synced", times(row.get("time ms [last]"), NS_PER_MS))
+            continue
         if not last or again or _setting(row) != _setting(last[0]):
             runs.append([])
         runs[-1].append(row)
     return runs
+
+
+def _mixed(row: Json) -> bool:
+    """Whether its reads and writes went on at the same time."""
+    return str(row["operation"]).startswith("RWMIX")
 
 
 def _setting(row: Json) -> Json:
@@ -134,15 +148,16 @@ def _entry(source: Source, rows: list[Json]) -> Json:
         factors["direct"] = direct
     if first.get("label"):
         factors["test"] = str(first["label"])
+    if _mixed(first):
+        factors["operation"] = "mixed"
     randomly = _switch(first.get("random"))
     if randomly is not None:
         factors["workload"] = "random" if randomly else "sequential"
     phases = [phase for row in rows for phase in _phases(source, row)]
-    _add_sync(phases)
     about = {
         "tool": NAME,
         "tool_version": first.get("version") or None,
-        "command": first.get("command") or None,
+        "command": str(first.get("command") or "").replace('"', "").strip() or None,
         "timer_resolution_ns": NS_PER_MS,
     }
     record = {"trial": {}, "path": {"direct": direct}, "source": about, "phases": phases}
@@ -154,7 +169,7 @@ def _switch(value: Any) -> bool | None:
 
 
 def _phases(source: Source, row: Json) -> Iterator[Json]:
-    yield _phase(source, row, "", str(row["operation"]).upper())
+    yield _phase(source, row, "", "WRITE" if _mixed(row) else str(row["operation"]).upper())
     mixed = "rwmix read "
     if any(row.get(f"{mixed}{name} [last]") not in (None, "") for name in ("MiB", "bytes")):
         yield _phase(source, row, mixed, "READ")
@@ -192,6 +207,8 @@ def _phase(source: Source, row: Json, prefix: str, operation: str) -> Json:
         phase["latency"] = _latency(row, f"{prefix}Ent lat us")
     if operation == "WRITE":
         phase["contract"] = "none"
+        if row.get("synced") is not None:
+            phase["outer_elapsed_ns"] = phase["elapsed_ns"] + row["synced"]
     return phase
 
 
@@ -215,18 +232,10 @@ def _sure(rate: float | None, amount: float | None, unit: int) -> float | None:
 
 def _latency(row: Json, name: str) -> Json | None:
     found = {
-        ours: times(row.get(f"{name} [{theirs}]"), NS_PER_US)
+        ours: times(row.get(f"{name} [{theirs}]"), NS_PER_US) or None  # less than a µs is printed 0
         for ours, theirs in (("min_ns", "min"), ("mean_ns", "avg"), ("max_ns", "max"))
     }
     return found if any(found.values()) else None
-
-
-def _add_sync(phases: list[Json]) -> None:
-    """Give each write the time until its flush had ended, where elbencho timed one."""
-    sync = next((phase for phase in phases if phase["name"] == "sync"), None)
-    for phase in phases:
-        if sync and phase["name"].endswith("write"):
-            phase["outer_elapsed_ns"] = phase["elapsed_ns"] + sync["elapsed_ns"]
 
 
 # The files.

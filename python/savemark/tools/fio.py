@@ -156,7 +156,7 @@ def _bytes(side: Json) -> int | None:
     if written is None or "io_kbytes" in side or "bw_bytes" in side:
         return written
     by_rate = (times(side.get("bw"), KIB) or 0) * (number(side.get("runtime")) or 0) / 1000
-    return written if written > by_rate * 32 else written * KIB
+    return written if written > by_rate / 32 else written * KIB
 
 
 def _sum(amounts: Any) -> int | None:

@@ -19,7 +19,16 @@ from savemark.tools.source import Source
 
 NAME = "github-benchmark"
 WHAT = "data.js of github-action-benchmark"
-TIMES = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "sec": 10**9, "seconds": 10**9}
+TIMES = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "milliseconds": 10**6,
+    "s": 10**9,
+    "sec": 10**9,
+    "seconds": 10**9,
+}
 # `ns/iter` and `ns/op` are the time of one; `iter/sec`, `ops/s` and `iops` are how often.
 PER_ONE = re.compile(r"(ns|us|µs|ms|s)/(?:iter|op|operation)")
 RATES = re.compile(r"([kmg]?)(?:ops|op|iops|iter|req|requests|files|objects)(?:/(?:s|sec|second))?")

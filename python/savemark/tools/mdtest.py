@@ -36,6 +36,7 @@ SUMMARY = re.compile(r"^SUMMARY.*\(of (\d{1,9}) iterations\)")
 # Values that end up as factors, by their flag; the sizes apart.
 COUNTS = {"n": "items", "I": "items_per_directory", "z": "depth", "b": "branches"}
 SIZES = {"w": "file_size", "e": "read_size"}
+NEVER_RUN = ("rate-Directory read",)  # it has a column, and mdtest no such operation
 VALUES = "abBdeEfGIlMnNOpQRswVWxXzZ"
 
 
@@ -178,7 +179,7 @@ def _of_ranks(source: Source) -> Imported:
     known: dict[tuple[str, str], Row] = {}
     for column in columns:
         kind, _, operation = column.removeprefix("rate-").partition(" ")
-        if not column.startswith("rate-") or kind not in KINDS:
+        if not column.startswith("rate-") or kind not in KINDS or column in NEVER_RUN:
             continue
         rate, seconds = number(values[column]), number(values.get(f"time-{kind} {operation}"))
         if rate and seconds and rate > 0 and seconds > 0:

@@ -64,6 +64,7 @@ def _entry(source: Source, row: dict[str, str], shown: dict[str, str], unit: int
     if block is None or rate is None:
         raise usage(f"{source.path}: a line of nixlbench without block size or bandwidth")
     factors: Json = {ours: shown[name] for name, ours in FACTORS.items() if name in shown}
+    factors = {name: level if (n := whole(level)) is None else n for name, level in factors.items()}
     factors |= {"transfer_size": block, "batch": batch}
     writes = shown.get("Op type", "").upper() == "WRITE"
     phase: Json = {"name": "write" if writes else "read", "time_base": "wall", "elapsed_ns": None}

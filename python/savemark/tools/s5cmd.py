@@ -23,7 +23,8 @@ PLAIN = re.compile(r"^(cp|mv|upload|download) (\S{1,2000}) (\S{1,2000})$", re.MU
 
 def recognises(source: Source) -> bool:
     """Whether it has s5cmd's JSON messages, or plain lines of copies of which one side is S3."""
-    if '"operation":' in source.text and '"success":' in source.text and "s3://" in source.text:
+    said = any(f'"{name}":' in source.text for name in ("success", "error"))
+    if '"operation":' in source.text and said and "s3://" in source.text:
         return True
     lines = PLAIN.findall(source.text)
     return any(a.startswith("s3://") or b.startswith("s3://") for _, a, b in lines)
@@ -31,17 +32,19 @@ def recognises(source: Source) -> bool:
 
 def parse(source: Source) -> Imported:
     """Return one entry: everything copied, as `write` (to S3) or `read` (from it)."""
-    done = [each for each in objects(source) if each.get("operation") in ("cp", "mv")]
-    sides = [
-        (str(each.get("source")), str(each.get("destination")), each.get("success") is not False)
-        for each in done
-    ]
-    sides += [(a, b, True) for _, a, b in PLAIN.findall(source.text)]
+    copies = [each for each in objects(source) if each.get("operation") in ("cp", "mv")]
+    done = [each for each in copies if each.get("success") is True]
+    sides = [(str(each.get("source")), str(each.get("destination"))) for each in done]
+    sides += [(one, other) for _, one, other in PLAIN.findall(source.text)]
+    failed = len(copies) - len(done) + len(re.findall(r"^ERROR ", source.text, re.MULTILINE))
     if not sides:
-        raise usage(f"{source.path}: s5cmd copied nothing in it")
+        if not failed:
+            raise usage(f"{source.path}: s5cmd copied nothing in it")
+        said = next((str(each["error"]) for each in copies if "error" in each), "see the log")
+        error = {"kind": "failed", "message": f"{source.path.name}: {said[:300]}", "hint": None}
+        entry = {"role": "trial", "name": NAME, "factors": {}, "error": error}
+        return Imported(entries=[entry])
     sizes = [whole(part(each.get("object")).get("size")) for each in done]
-    failed = sum(not ok for *_, ok in sides)
-    failed += len(re.findall(r"^ERROR ", source.text, re.MULTILINE))
     known = [size for size in sizes if size is not None]
     moved = sum(known) if len(known) == len(sides) else None
     up = not sides[0][0].startswith("s3://")
@@ -50,8 +53,8 @@ def parse(source: Source) -> Imported:
     phase |= {"user_bytes": moved, "stored_bytes": moved}
     # S3 answers a PUT when the object is there, whole and under its name.
     phase |= {"contract": "rename", "atomic": True} if up else {}
-    said = f"s5cmd: {failed} copies failed" if failed else None
-    about = {"tool": NAME, "valid": not failed, "message": said}
+    about: Json = {"tool": NAME, "valid": not failed}
+    about["message"] = f"s5cmd: {failed} copies failed" if failed else None
     record = {"trial": {}, "source": about, "phases": [phase]}
     entry = {"role": "trial", "name": NAME, "factors": {"files": len(sides)}, "record": record}
     return Imported(entries=[entry])

@@ -210,7 +210,7 @@ def _of_json(source: Source) -> tuple[list[Json], Json]:
         requests = whole(window.get("ops"))
         failed += whole(found.get("total_errors")) or 0
         if elapsed and requests:
-            phase = _phase(str(name), elapsed, requests, whole(window.get("bytes")))
+            phase = _phase(str(name), elapsed, requests, times(window.get("bytes"), 1))
             phase["worker_count"] = whole(found.get("concurrency"))
             phases.append(phase | {"latency": _latency(found)})
     command = str(whole_file.get("commandline") or "")
