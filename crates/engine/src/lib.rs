@@ -20,6 +20,7 @@ pub mod storage;
 #[cfg(test)]
 mod testing;
 pub mod trial;
+pub mod witness;
 pub mod worker;
 pub mod workload;
 

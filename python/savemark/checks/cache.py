@@ -180,7 +180,9 @@ def interposed(evidence: Evidence) -> Finding:
             "It stops the process at every call.",
             "Run it again without the tracer.",
         )
-    fuse = rows.filter(pl.col("filesystem_class") == "fuse")
+    # Found behind the mount, or read through one that is new: its cache is no matter.
+    seen = pl.col("past_mount").fill_null(value=False)
+    fuse = rows.filter((pl.col("filesystem_class") == "fuse") & ~seen)
     if not fuse.is_empty():
         return Finding(
             Verdict.FLAG,

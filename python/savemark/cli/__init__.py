@@ -18,6 +18,7 @@ COMMANDS = [
     "report",
     "import",
     "export",
+    "crosscheck",
     "compare",
     "gate",
     "pair",

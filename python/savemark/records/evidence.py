@@ -88,6 +88,9 @@ CLAIM = {
     "arithmetic": pl.String,
     "shifted": pl.Boolean,
     "gds_bytes": pl.Int64,
+    # Of a mounted bucket: whether a read found it mounted anew, its cache empty; whether what was
+    # written was looked for in the bucket itself.
+    "past_mount": pl.Boolean,
 }
 MEASURED = {
     "machine_elapsed_ns": pl.Int64,
@@ -122,7 +125,7 @@ def of_record(record: Json, version: str) -> Json:
     """The columns that all phases of a trial share."""
     source = _source(record)
     trial, met = record.get("trial") or {}, record.get("conditions") or {}
-    tool = source or {"origin": "live", "tool": "savemark", "tool_version": version}
+    tool = source or _runner(record, version)
     row: Json = {name: tool.get(name) for name in ("origin", "tool", "tool_version", "command")}
     row |= {
         "source_sha256": source.get("sha256"),
@@ -143,6 +146,16 @@ def of_record(record: Json, version: str) -> Json:
     return row | {name: limits.get(name.removeprefix("limit_")) for name in _limits()}
 
 
+def _runner(record: Json, version: str) -> Json:
+    """Who moved the bytes of a live trial: this program, or a tool that it ran."""
+    tool = record.get("tool")
+    if not tool:
+        return {"origin": "live", "tool": "savemark", "tool_version": version}
+    commands = [" ".join(run["command"]) for run in tool.get("runs") or []]
+    named = {"tool": tool["name"], "tool_version": tool["version"]}
+    return {"origin": "live", **named, "command": "; ".join(commands)}
+
+
 def _source(record: Json) -> Json:
     """Where an imported record is from; empty for a live one."""
     if record.get("origin") != "imported":
@@ -161,7 +174,8 @@ def of_phase(phase: Json, record: Json) -> Json:
     row = {name: phase.get(name) for name in CLAIM}
     if not imported:
         workers = phase.get("workers")
-        row |= {"time_base": "wall", "worker_count": len(workers) if workers else None}
+        row["time_base"] = "wall"
+        row["worker_count"] = len(workers) if workers else phase.get("worker_count")
         row["transfer_bytes"] = trial.get("transfer_size", trial.get("chunk_size"))
         row["dataset_bytes"] = trial.get("size")
         row |= _promise(phase, trial)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from savemark.report import blocked, corrected, durability, facts, interval, legacy, published
+from savemark.report import (
+    blocked,
+    corrected,
+    durability,
+    facts,
+    interval,
+    legacy,
+    mounted,
+    published,
+)
 from savemark.report.analysis import Analysis
 from savemark.report.study import parts
 from savemark.report.verdict import decision, messages
@@ -51,6 +60,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     parts += [facts.design_table(run).markdown(), *_studies(analysis)]
     if runs := facts.runs_table(run):
         parts += ["## Runs", "", runs.markdown()]
+    for table in mounted.tables(analysis):
+        parts += [f"## {table.title}", "", table.markdown()]
     parts += ["## Machine", "", facts.machine_table(run).markdown()]
     parts += ["To repeat it:", "", "```sh", shlex.join(run.command), "```", ""]
     return "\n".join(parts)

@@ -11,7 +11,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from savemark.checks import Verdict
-from savemark.report import blocked, corrected, durability, facts, interval, legacy, published
+from savemark.report import (
+    blocked,
+    corrected,
+    durability,
+    facts,
+    interval,
+    legacy,
+    mounted,
+    published,
+)
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure
 from savemark.report.markdown import title, when
@@ -86,6 +95,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "exercise": "" if durability.applies(analysis) else durability.WRONG,
         "runs": facts.runs_table(run),
         "machine": facts.machine_table(run),
+        "mounts": mounted.tables(analysis),
         "command": shlex.join(run.command),
         "files": _files(analysis),
         "light": Markup(css_variables(dark=False)),
