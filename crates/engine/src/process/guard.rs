@@ -15,7 +15,9 @@ signal=$1 root=$2 except=" $3 "
 while read -r word value; do
     case $word in criu) criu=$value ;; done) exit ;; esac
 done
-while [ -n "$criu" ] && kill -0 "$criu"; do sleep 0.05; done
+# Where nobody reaps it, it stays as a zombie.
+at_work() { read -r stat <"/proc/$criu/stat" && case $stat in *') Z '*) false ;; esac; }
+while [ -n "$criu" ] && at_work; do sleep 0.05; done
 [ -f "$root" ] && root=$(cat "$root")
 act() {
     for child in $(cat "/proc/$1/task/"*/children); do (act "$child"); done

@@ -91,7 +91,10 @@ fn fetch(
     })
 }
 
+/// The numbers must be free. Those of zombies will be: children of ours are reaped, others have a moment for it.
 fn check_free(table: &Table) -> Result<()> {
+    let zombies: Vec<i32> = table.processes.iter().copied().filter(|pid| tree::state(*pid) == Some('Z')).collect();
+    let _ = tree::wait_gone(&zombies, Duration::from_secs(1));
     let taken = table.processes.iter().find(|pid| tree::state(**pid).is_some());
     let Some(pid) = taken else { return Ok(()) };
     let what = match tree::state(*pid) {

@@ -61,11 +61,6 @@ impl Slots {
             drop(self.returned.wait_timeout(free, most).expect(HELD));
         }
     }
-
-    /// Bytes held.
-    pub fn len(&self) -> usize {
-        self.arena.len()
-    }
 }
 
 #[cfg(test)]

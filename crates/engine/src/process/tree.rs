@@ -150,3 +150,9 @@ pub fn wait_gone(all: &[i32], most: Duration) -> Result<()> {
     }
     Ok(())
 }
+
+/// Makes this process the parent of its descendants' orphans: a program that it starts, kills and restores leaves no
+/// zombies whose numbers would be in use.
+pub fn adopt() {
+    let _ = rustix::process::set_child_subreaper(Pid::from_raw(1));
+}
