@@ -13,6 +13,7 @@ pub mod host;
 pub mod measure;
 pub mod payload;
 pub mod phase;
+pub mod process;
 pub mod record;
 pub mod run;
 pub mod size;
