@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Workload, own_calls};
+use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::phase::{self, Team, Watch};
@@ -22,12 +23,14 @@ mod grid;
 mod meeting;
 mod policy;
 mod turn;
+pub mod witness;
 
 use commit::Commit;
 use grid::Grid;
 use meeting::Meeting;
-pub use policy::Policy;
+pub use policy::{Lasts, Policy};
 use turn::{Spent, Turn};
+use witness::Witness;
 
 /// Options of `iterate`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -121,7 +124,8 @@ impl<'a> Iterate<'a> {
         let commit = commit::new(self.options, self.root(), grid)?;
         bench.control.begin("iterate", self.options.iterations / self.options.every * grid.bytes());
         let watch = Watch::start();
-        let (team, spent) = solve(self.options, grid, 0..self.options.iterations, Some(&*commit), bench)?;
+        let job = Job { commit: Some(&*commit), ..Job::new(self.options, grid, bench.control) };
+        let (team, spent) = job.solve(0..self.options.iterations)?;
         let solved_ns = clock::now();
         commit.finish()?;
         let drained_ns = clock::now() - solved_ns;
@@ -141,7 +145,7 @@ impl<'a> Iterate<'a> {
         let saved = options.iterations / options.every * options.every;
         let goal = saved + options.every;
         let again = Grid::new(options.side as usize)?;
-        solve(options, grid, options.iterations..goal, None, bench)?;
+        Job::new(options, grid, bench.control).solve(options.iterations..goal)?;
         bench.control.begin("restart", grid.bytes());
         file::evict(self.root())?;
         let watch = Watch::start();
@@ -151,7 +155,7 @@ impl<'a> Iterate<'a> {
         if generation != saved {
             return Err(Error::corrupt(format!("the checkpoint is of iteration {generation}, not {saved}")));
         }
-        let (team, spent) = solve(options, &again, generation..goal, None, bench)?;
+        let (team, spent) = Job::new(options, &again, bench.control).solve(generation..goal)?;
         let mut phase = team.into_phase(watch, "restart");
         phase.elapsed_ns += read_ns;
         phase.stages = spent.stages();
@@ -165,47 +169,69 @@ impl<'a> Iterate<'a> {
     }
 }
 
-/// Runs the iterations after `range.start` up to `range.end`; returns the workers and the first one's time line.
-fn solve(
-    options: &IterateOptions,
-    grid: &Grid,
-    range: std::ops::Range<u64>,
-    commit: Option<&dyn Commit>,
-    bench: &Bench,
-) -> Result<(Team, Spent)> {
-    let meeting = Meeting::new(options.workers as usize);
-    let leader = std::sync::Mutex::new(Spent::default());
-    let team = phase::run(options.workers as usize, bench.control, |meter| {
-        let stop = meeting.guard();
-        let mut turn = Turn::new(options, grid, &meeting, meter.index);
-        meter.start()?;
-        for iteration in range.start + 1..=range.end {
-            one(&mut turn, iteration, commit, meter)?;
-        }
-        turn.spent.add_to(&mut meter.thread_time);
-        if meter.index == 0 {
-            *leader.lock().expect("no panic while held") = turn.spent;
-        }
-        stop.ended_well();
-        Ok(())
-    })?;
-    Ok((team, leader.into_inner().expect("no panic while held")))
+/// A solver at work.
+struct Job<'a> {
+    options: &'a IterateOptions,
+    grid: &'a Grid,
+    control: &'a Control,
+    /// Saves, or not.
+    commit: Option<&'a dyn Commit>,
+    /// Is told of the saves, or nobody is.
+    witness: Option<&'a dyn Witness>,
 }
 
-/// One iteration of one worker.
-fn one(turn: &mut Turn, iteration: u64, commit: Option<&dyn Commit>, meter: &mut Meter) -> Result<()> {
-    meter.check()?;
-    turn.compute(iteration);
-    // Nobody reads a band before it is complete, or overwrites one that is still written.
-    turn.meet()?;
-    let Some(commit) = commit.filter(|_| iteration.is_multiple_of(turn.options.every)) else { return Ok(()) };
-    let start_ns = clock::now();
-    turn.generation = iteration;
-    commit.save(turn)?;
-    let now_ns = clock::now();
-    meter.count_call(now_ns - start_ns, turn.band_bytes(), now_ns);
-    turn.syncs.drain(..).for_each(|sync_ns| meter.sync_latency.record(sync_ns));
-    Ok(())
+impl<'a> Job<'a> {
+    /// That saves nothing.
+    fn new(options: &'a IterateOptions, grid: &'a Grid, control: &'a Control) -> Self {
+        Self { options, grid, control, commit: None, witness: None }
+    }
+
+    /// Runs the iterations after `range.start` up to `range.end`; returns the workers and the first one's time line.
+    fn solve(&self, range: std::ops::Range<u64>) -> Result<(Team, Spent)> {
+        let workers = self.options.workers as usize;
+        let meeting = Meeting::new(workers);
+        let leader = std::sync::Mutex::new(Spent::default());
+        let team = phase::run(workers, self.control, |meter| {
+            let stop = meeting.guard();
+            let mut turn = Turn::new(self.options, self.grid, &meeting, meter.index);
+            meter.start()?;
+            for iteration in range.start + 1..=range.end {
+                self.one(&mut turn, iteration, meter)?;
+            }
+            turn.spent.add_to(&mut meter.thread_time);
+            if meter.index == 0 {
+                *leader.lock().expect("no panic while held") = turn.spent;
+            }
+            stop.ended_well();
+            Ok(())
+        })?;
+        Ok((team, leader.into_inner().expect("no panic while held")))
+    }
+
+    /// One iteration of one worker.
+    fn one(&self, turn: &mut Turn, iteration: u64, meter: &mut Meter) -> Result<()> {
+        meter.check()?;
+        turn.compute(iteration);
+        let commit = self.commit.filter(|_| iteration.is_multiple_of(turn.options.every));
+        if let (Some(witness), Some(_), true) = (self.witness, commit, turn.is_leader()) {
+            // Before the first write of any thread: none begins to save until all have met.
+            witness.begins(iteration)?;
+        }
+        // Nobody reads a band before it is complete, or overwrites one that is still written.
+        turn.meet()?;
+        let Some(commit) = commit else { return Ok(()) };
+        let start_ns = clock::now();
+        turn.generation = iteration;
+        commit.save(turn)?;
+        let now_ns = clock::now();
+        meter.count_call(now_ns - start_ns, turn.band_bytes(), now_ns);
+        turn.syncs.drain(..).for_each(|sync_ns| meter.sync_latency.record(sync_ns));
+        match self.witness {
+            // What a policy promises to a thread holds for the save when it holds for all threads.
+            Some(witness) => turn.alone(|_| witness.returned(iteration)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Workload for Iterate<'_> {
@@ -217,6 +243,9 @@ impl Workload for Iterate<'_> {
         };
         let root = target.join(ROOT);
         std::fs::create_dir(&root).map_err(|e| Error::io("make the directory", &root, e))?;
+        if self.options.policy.is_durable() {
+            file::sync_directory(target)?;
+        }
         self.root = Some(root);
         self.grid = Some(Grid::new(self.options.side as usize)?);
         Ok(None)
