@@ -22,6 +22,7 @@ COMMANDS = [
     "gate",
     "advise",
     "check",
+    "durability",
     "save",
     "restore",
     "verify",
