@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from savemark.report import blocked, corrected, durability, facts, interval, legacy
+from savemark.report import blocked, corrected, durability, facts, interval, legacy, policies
 from savemark.report.analysis import Analysis
 from savemark.report.storages import storages_tables
 from savemark.report.study import parts
@@ -24,6 +24,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     parts += [f"* **{f.id}** {f.message}" for f in shown]
     parts += [f"* … {more} more under “Is it true?”"] if more else []
     for table in blocked.tables(analysis):
+        parts += ["", f"## {table.title}", "", table.markdown()]
+    for table in policies.tables(analysis):
         parts += ["", f"## {table.title}", "", table.markdown()]
     parts += ["## Figures", ""]
     for each in drawn:

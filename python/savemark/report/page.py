@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from savemark.checks import Verdict
-from savemark.report import blocked, corrected, durability, facts, interval, legacy
+from savemark.report import blocked, corrected, durability, facts, interval, legacy, policies
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure
 from savemark.report.markdown import title, when
@@ -80,6 +80,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "coverage": facts.coverage_table(analysis),
         "failures": facts.failures_table(run),
         "design": facts.design_table(run),
+        "policies": policies.tables(analysis),
         "storages": storages_tables(analysis),
         "studies": _studies(analysis),
         "wrong": legacy.WRONG,
