@@ -126,8 +126,14 @@ pub struct Phase {
     pub first_done_bytes: u64,
     /// I/Os completed.
     pub operations: u64,
+    /// Iterations of a solver.
+    pub iterations: Option<u64>,
     /// Bytes before the codec.
     pub user_bytes: u64,
+    /// Of a solver: those of the saves that are on stable storage after `durable_ns`.
+    pub durable_bytes: Option<u64>,
+    /// Of a solver: from the start barrier until the last save is on stable storage, even where nothing waits for that.
+    pub durable_ns: Option<u64>,
     /// Bytes after the codec, as stored (padding included).
     pub stored_bytes: u64,
     /// User CPU time of the process in this phase.

@@ -24,6 +24,7 @@ COMMANDS = [
     "pair",
     "advise",
     "check",
+    "durability",
     "save",
     "restore",
     "verify",

@@ -14,6 +14,7 @@ tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
     phase |= {
         # What was promised when the clock stopped: none (buffered), each (sync per write), end (one
         # sync at the end, inside the time), group, rename (sync, rename, sync of the directory),
+        # generations (two files in turn, one sync each), behind (rename, one save later),
         # unknown (the tool does not say).
         "contract": "none",
         "atomic": False,                # whether a crash in mid-write leaves the old state whole
@@ -118,6 +119,17 @@ COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
 
 # The phases that move bytes to the storage and back; ours, and those of imported tools.
 WRITES = ("save", "write", "rewrite", "random_write", "iterate")
+# The solver's policies: what a save promises, and whether a crash leaves a whole state. One that is
+# not durable is `none` by its record.
+POLICIES = {
+    **dict.fromkeys(("fsync_each", "dsync", "linked"), ("each", False)),
+    **dict.fromkeys(("fsync_leader", "fdatasync_leader"), ("end", False)),
+    **dict.fromkeys(("none", "direct", "sync_file_range"), ("none", False)),
+    "group": ("group", False),
+    "two_generations": ("generations", True),
+    "rename": ("rename", True),
+    "double_buffer": ("behind", True),
+}
 READS = ("restore", "read", "reread", "random_read")
 
 
@@ -179,6 +191,9 @@ def of_phase(phase: Json, record: Json) -> Json:
         row["transfer_bytes"] = trial.get("transfer_size", trial.get("chunk_size"))
         row["dataset_bytes"] = trial.get("size")
         row |= _promise(phase, trial)
+        if trial.get("workload") == "iterate":
+            spent = phase.get("thread_time") or {}
+            row["thread_io_ns"] = spent.get("write_ns", 0) + spent.get("sync_ns", 0)
     for part, names in PARTS.items():
         found = phase.get(part) or {}
         row |= {f"{part}_{name}": found.get(name) for name in names}
@@ -189,6 +204,9 @@ def _promise(phase: Json, trial: Json) -> Json:
     """What was durable at the end of a phase of ours, and whether a crash could have torn it."""
     if phase.get("name") not in WRITES:
         return {}
+    if trial.get("workload") == "iterate":
+        contract, atomic = POLICIES[str(trial.get("policy"))]
+        return {"contract": contract if phase.get("durable") else "none", "atomic": atomic}
     if trial.get("workload") == "checkpoint":
         return {"contract": "rename" if phase.get("durable") else "none", "atomic": True}
     return {"contract": trial.get("sync") if phase.get("durable") else "none", "atomic": False}

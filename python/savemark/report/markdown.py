@@ -13,6 +13,7 @@ from savemark.report import (
     interval,
     legacy,
     mounted,
+    policies,
     published,
 )
 from savemark.report.analysis import Analysis
@@ -32,6 +33,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     parts += [f"* **{f.id}** {f.message}" for f in shown]
     parts += [f"* … {more} more under “Is it true?”"] if more else []
     for table in blocked.tables(analysis):
+        parts += ["", f"## {table.title}", "", table.markdown()]
+    for table in policies.tables(analysis):
         parts += ["", f"## {table.title}", "", table.markdown()]
     parts += ["## Figures", ""]
     for each in drawn:

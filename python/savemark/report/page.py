@@ -19,6 +19,7 @@ from savemark.report import (
     interval,
     legacy,
     mounted,
+    policies,
     published,
 )
 from savemark.report.analysis import Analysis
@@ -89,6 +90,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "unavailable": facts.missing_table(run),
         "failures": facts.failures_table(run),
         "design": facts.design_table(run),
+        "policies": policies.tables(analysis),
         "storages": published.tables(analysis),
         "studies": _studies(analysis),
         "wrong": legacy.WRONG,
