@@ -262,13 +262,16 @@ impl<'a> Stream<'a> {
         }
         let Reading { chunk, in_place } = self.reading[completion.token as usize];
         let extent = &completion.buffer[..completion.len];
-        let at_once = !in_place && self.codec.is_identity() && self.job.sink.takes_unverified();
+        let is_whole = chunk.user_bytes as usize <= extent.len();
+        let at_once = !in_place && is_whole && self.codec.is_identity() && self.job.sink.takes_unverified();
         let found = timed(&mut meter.thread_time.digest_ns, || match at_once {
             true => self.digest_and_hand_on(chunk, extent),
             false => Ok(digest(extent)),
         })?;
         if found != chunk.stored_digest.0 {
             self.job.is_bad(chunk, "its checksum does not match");
+        } else if self.codec.is_identity() && !is_whole {
+            self.job.is_bad(chunk, "it is shorter than what was saved");
         } else if !in_place && !at_once {
             self.hand_on(chunk, extent, meter)?;
         }

@@ -4,13 +4,21 @@ use crate::error::Error;
 
 /// A part of a line of the log, what it means, and the fix.
 const KNOWN: &[(&str, &str, &str)] = &[
-    ("CAP_CHECKPOINT_RESTORE", "CRIU lacks capabilities", "run savemark with sudo; in a container, as a privileged one"),
+    (
+        "CAP_CHECKPOINT_RESTORE",
+        "CRIU lacks capabilities",
+        "run savemark with sudo; in a container, as a privileged one",
+    ),
     (
         "Operation not permitted",
         "the kernel does not permit it",
         "run savemark with sudo (in a container: privileged); end strace or a debugger that holds the program",
     ),
-    ("is being ptraced", "a debugger or strace holds the program", "end it (`grep TracerPid /proc/PID/status`), then save again"),
+    (
+        "is being ptraced",
+        "a debugger or strace holds the program",
+        "end it (`grep TracerPid /proc/PID/status`), then save again",
+    ),
     (
         "shell-job",
         "the program belongs to the terminal that it was started from",
@@ -61,13 +69,41 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "the program has a large file open that was deleted",
         "add --criu-options=--ghost-limit=1G (as large as the file)",
     ),
-    ("has bad size", "a file that the program had open has another size now", "put the file back as it was, then restore again"),
-    ("has bad mode", "a file that the program had open has another mode now", "put the file back as it was, then restore again"),
-    ("has bad build-ID", "a library or program file has changed since the save", "restore on the system that it was saved on"),
-    ("Can't open file", "a file that the program had open is missing", "put the file back where it was, then restore again"),
-    ("[io_uring]", "the program uses io_uring, which CRIU cannot save", "let it use plain reads and writes (many programs have a switch)"),
-    ("io_uring", "the program uses io_uring, which CRIU cannot save", "let it use plain reads and writes (many programs have a switch)"),
-    ("userfaultfd", "the program uses userfaultfd, which CRIU cannot save", "let it run without (a live migration or a garbage collector may use it)"),
+    (
+        "has bad size",
+        "a file that the program had open has another size now",
+        "put the file back as it was, then restore again",
+    ),
+    (
+        "has bad mode",
+        "a file that the program had open has another mode now",
+        "put the file back as it was, then restore again",
+    ),
+    (
+        "has bad build-ID",
+        "a library or program file has changed since the save",
+        "restore on the system that it was saved on",
+    ),
+    (
+        "Can't open file",
+        "a file that the program had open is missing",
+        "put the file back where it was, then restore again",
+    ),
+    (
+        "[io_uring]",
+        "the program uses io_uring, which CRIU cannot save",
+        "let it use plain reads and writes (many programs have a switch)",
+    ),
+    (
+        "io_uring",
+        "the program uses io_uring, which CRIU cannot save",
+        "let it use plain reads and writes (many programs have a switch)",
+    ),
+    (
+        "userfaultfd",
+        "the program uses userfaultfd, which CRIU cannot save",
+        "let it run without (a live migration or a garbage collector may use it)",
+    ),
     (
         "nvidia",
         "the program uses an NVIDIA GPU",
@@ -78,7 +114,11 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "the program has a device or another file open that CRIU cannot save",
         "close it before saving; the line of the log names it",
     ),
-    ("Can't handle non-regular mapping", "the program has a device mapped into its memory", "close the device before saving"),
+    (
+        "Can't handle non-regular mapping",
+        "the program has a device mapped into its memory",
+        "close the device before saving",
+    ),
     (
         "File exists",
         "the number of a process of the program is in use",

@@ -146,8 +146,7 @@ impl Peer {
     /// Where something can be read: pipes first, the busy one before all.
     fn look(&self, most: Duration) -> Result<Vec<Place>> {
         let count = self.pipes.len();
-        let mut places: Vec<Place> =
-            (0..count).map(|turn| Place::Pipe((self.busy + turn) % count.max(1))).collect();
+        let mut places: Vec<Place> = (0..count).map(|turn| Place::Pipe((self.busy + turn) % count.max(1))).collect();
         places.push(if self.socket.is_some() { Place::Socket } else { Place::Listener });
         places.push(Place::Criu);
         let mut polled: Vec<PollFd> =

@@ -66,7 +66,8 @@ impl<'a> Pump<'a> {
         if !ready.iter().any(|ready| *ready) {
             // It is CRIU that is waited for, unless a chunk is still on its way to it.
             let fetching = self.pipes.iter().any(|pipe| pipe.buffer.is_none());
-            self.waited = if fetching { Duration::ZERO } else { self.waited + Duration::from_nanos(clock::now() - start) };
+            self.waited =
+                if fetching { Duration::ZERO } else { self.waited + Duration::from_nanos(clock::now() - start) };
             return if self.waited > PATIENCE { Err(stalled("restore", PATIENCE)) } else { Ok(false) };
         }
         self.waited = Duration::ZERO;

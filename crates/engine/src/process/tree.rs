@@ -26,7 +26,9 @@ impl Tree {
             return Err(Error::usage(format!("there is no process {root}")).hint("see `ps -e` for its number"));
         }
         if state(root) == Some('Z') {
-            return Err(Error::usage(format!("the process {root} has ended; its parent has not asked for its result yet")));
+            return Err(Error::usage(format!(
+                "the process {root} has ended; its parent has not asked for its result yet"
+            )));
         }
         let all = pids(root);
         if all.contains(&(std::process::id() as i32)) {
