@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
+from savemark.run import posix_probe
 from savemark.run import target as place
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast, forecast
 from savemark.run.loop import Loop, Tally
-from savemark.run import posix_probe
-from savemark.run.probe import overhead, probe
 from savemark.run.mounts import mounted
+from savemark.run.probe import overhead, probe
 from savemark.run.request import Request
 from savemark.run.runner import Runner
 from savemark.run.signals import stop_in_order
