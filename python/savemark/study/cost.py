@@ -72,6 +72,8 @@ def cost(trial: Trial, label: str, rates: Rates) -> Cost:
             return _metadata(trial, rates)
         case "iterate":
             return _iterate(trial, label, rates)
+        case "shared_file" | "file_per_process":
+            return _geometry(trial, label, rates)
         case _:
             return _transfers(trial, label, rates)
 
@@ -112,12 +114,24 @@ def _iterate(trial: Trial, label: str, rates: Rates) -> Cost:
     )
 
 
+def _geometry(trial: Trial, label: str, rates: Rates) -> Cost:
+    """Estimate `shared_file` and `file_per_process`, which write everything and read it back."""
+    size = float(trial["block_size"]) * int(trial["segments"]) * int(trial["workers"])
+    storage = _storage(trial, label, rates)
+    limit = float(trial.get("phase_deadline") or math.inf)
+    seconds = sum(min(size / speed, limit) for speed in (storage.save, storage.restore))
+    return Cost(rates.overhead_s + seconds, size, size)
+
+
 def _transfers(trial: Trial, label: str, rates: Rates) -> Cost:
-    """Estimate `sequential` and `random`, which lay out a file before they read or overwrite it."""
-    size, storage = float(trial["size"]), _storage(trial, label, rates)
-    reads = trial.get("operation") == "read"
+    """Estimate `sequential`, `random` and `strided`, which lay out what they read or overwrite."""
+    files = int(trial.get("files") or 0) * int(trial.get("workers") or 1) or 1
+    size, storage = float(trial["size"]) * files, _storage(trial, label, rates)
+    reads = trial.get("operation") == "read" or trial.get("reads") is not None
     random = trial["workload"] == "random"
-    written = size * (reads + random + (not reads and not random))
+    # Files that are kept are laid out once, not for each trial.
+    laid_out = (reads or random) and not trial.get("keep")
+    written = size * (laid_out + (not reads))
     if trial.get("duration") is not None:
         body = float(trial["duration"])
     elif trial.get("sync") == "each":
@@ -126,7 +140,7 @@ def _transfers(trial: Trial, label: str, rates: Rates) -> Cost:
         body = int(trial.get("operations") or size / 4096) * RANDOM_IO_S
     else:
         body = size / (storage.restore if reads else storage.save)
-    prepare = size / storage.save if reads or random else 0.0
+    prepare = size / storage.save if laid_out else 0.0
     return Cost(rates.overhead_s + prepare + body, written, size)
 
 
