@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from savemark.study.keys import Trial
@@ -60,22 +61,17 @@ class Cost:
 
 def cost(trial: Trial, label: str, rates: Rates) -> Cost:
     """Estimate one trial whose sizes are bytes."""
-    match trial.get("workload"):
-        case "checkpoint":
-            return _checkpoint(trial, label, rates)
-        case "codec":
-            codec, size = rates.codec(trial), float(trial["size"])
-            return Cost(rates.overhead_s + size / codec.encode + size / codec.decode)
-        case "memcpy":
-            return Cost(rates.overhead_s + trial["size"] / MEMORY_BYTES_PER_S)
-        case "metadata":
-            return _metadata(trial, rates)
-        case "iterate":
-            return _iterate(trial, label, rates)
-        case "shared_file" | "file_per_process":
-            return _geometry(trial, label, rates)
-        case _:
-            return _transfers(trial, label, rates)
+    workload = str(trial.get("workload"))
+    return MODELS.get(workload, _transfers)(trial, label, rates)
+
+
+def _codec(trial: Trial, _label: str, rates: Rates) -> Cost:
+    codec, size = rates.codec(trial), float(trial["size"])
+    return Cost(rates.overhead_s + size / codec.encode + size / codec.decode)
+
+
+def _memcpy(trial: Trial, _label: str, rates: Rates) -> Cost:
+    return Cost(rates.overhead_s + trial["size"] / MEMORY_BYTES_PER_S)
 
 
 def _checkpoint(trial: Trial, label: str, rates: Rates) -> Cost:
@@ -90,7 +86,7 @@ def _checkpoint(trial: Trial, label: str, rates: Rates) -> Cost:
     return Cost(rates.overhead_s + seconds, stored, stored)
 
 
-def _metadata(trial: Trial, rates: Rates) -> Cost:
+def _metadata(trial: Trial, _label: str, rates: Rates) -> Cost:
     """Estimate `metadata`; a small file takes a block of the disk."""
     items, file_bytes = int(trial["items"]), float(trial["file_size"])
     # Making, renaming and removing are synced, each file and its directory.
@@ -147,3 +143,15 @@ def _transfers(trial: Trial, label: str, rates: Rates) -> Cost:
 def _storage(trial: Trial, label: str, rates: Rates) -> Storage:
     memory = Storage(MEMORY_BYTES_PER_S, MEMORY_BYTES_PER_S)
     return rates.storages.get((label, str(trial.get("storage"))), memory)
+
+
+# By workload; all others move blocks of files.
+MODELS: dict[str, Callable[[Trial, str, Rates], Cost]] = {
+    "checkpoint": _checkpoint,
+    "codec": _codec,
+    "memcpy": _memcpy,
+    "metadata": _metadata,
+    "iterate": _iterate,
+    "shared_file": _geometry,
+    "file_per_process": _geometry,
+}
