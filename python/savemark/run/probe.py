@@ -51,8 +51,10 @@ def probe(study: Study, keys: Keys, workspaces: Mapping[str, str], one: engine.E
                 overheads.append(overhead)
             if error is not None:
                 errors.append(error)
+                # The run's folder in the target will be gone when this is read.
+                reason = error.message.replace(place, place.rsplit("/", 1)[0])
                 here = {**rule, "target": label}
-                refusals.append(Missing(here, error.message, error.hint, len(cells)))
+                refusals.append(Missing(here, reason, error.hint, len(cells)))
         if rules and len(refusals) == len(rules):
             raise errors[0]
         missing += refusals
