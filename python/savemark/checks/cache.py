@@ -34,6 +34,8 @@ def fits(evidence: Evidence) -> Finding:
         return Finding(Verdict.OK, "Not applicable: nothing claims a cold read.")
     state = pl.col("cache_state").fill_null("unknown")
     shown = pl.col("direct").fill_null(value=False) | state.is_in(["cold", "none", "warm", "mixed"])
+    # What another client has written is in no memory here.
+    shown |= pl.col("shifted").fill_null(value=False)
     open_ = rows.filter(~shown)
     if open_.is_empty():
         return Finding(Verdict.OK, "Direct, or with the residency in the page cache counted.")
@@ -198,7 +200,9 @@ def interposed(evidence: Evidence) -> Finding:
             "It stops the process at every call.",
             "Run it again without the tracer.",
         )
-    fuse = rows.filter(pl.col("filesystem_class") == "fuse")
+    # Found behind the mount, or read through one that is new: its cache is no matter.
+    seen = pl.col("past_mount").fill_null(value=False)
+    fuse = rows.filter((pl.col("filesystem_class") == "fuse") & ~seen)
     if not fuse.is_empty():
         return Finding(
             Verdict.FLAG,

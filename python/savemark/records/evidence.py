@@ -7,13 +7,14 @@ tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
     record["source"] = {
         "origin": "imported",           # live rows have no source and get origin "live"
         "tool": "iozone", "tool_version": "3.506", "command": "iozone -t1 …",
-        "sha256": "…",                  # of the file that was read
+        "sha256": "…", "file": "…",     # of the file that was read
         "timer_resolution_ns": 10_000_000,
         "client_memory_bytes": …, "valid": True | False | None, "message": "[INVALID] …",
     }
     phase |= {
         # What was promised when the clock stopped: none (buffered), each (sync per write), end (one
         # sync at the end, inside the time), group, rename (sync, rename, sync of the directory),
+        # generations (two files in turn, one sync each), behind (rename, one save later),
         # unknown (the tool does not say).
         "contract": "none",
         "atomic": False,                # whether a crash in mid-write leaves the old state whole
@@ -29,6 +30,10 @@ tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
         "statistic": "max",
         # Where name and command disagree: "the name says s=100, the command -s 1".
         "label_conflict": …,
+        # What of the file does not add up: "the printed score is 5, its phases come to 4".
+        "arithmetic": …,
+        # Whether each byte was read by another client than the one that wrote it (IOR -C).
+        "shifted": …,
     }
 
 The same facts may also stand flat in the record, as `origin`, `source_sha256`,
@@ -49,6 +54,7 @@ SOURCE = {
     "tool_version": pl.String,
     "command": pl.String,
     "source_sha256": pl.String,
+    "source_file": pl.String,
     "timer_resolution_ns": pl.Int64,
     "client_memory_bytes": pl.Int64,
     "tool_valid": pl.Boolean,
@@ -85,7 +91,12 @@ CLAIM = {
     "outer_elapsed_ns": pl.Int64,
     "statistic": pl.String,
     "label_conflict": pl.String,
+    "arithmetic": pl.String,
+    "shifted": pl.Boolean,
     "gds_bytes": pl.Int64,
+    # Of a mounted bucket: whether a read found it mounted anew, its cache empty; whether what was
+    # written was looked for in the bucket itself.
+    "past_mount": pl.Boolean,
 }
 MEASURED = {
     "machine_elapsed_ns": pl.Int64,
@@ -113,6 +124,17 @@ COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
 
 # The phases that move bytes to the storage and back; ours, and those of imported tools.
 WRITES = ("save", "write", "rewrite", "random_write", "iterate")
+# The solver's policies: what a save promises, and whether a crash leaves a whole state. One that is
+# not durable is `none` by its record.
+POLICIES = {
+    **dict.fromkeys(("fsync_each", "dsync", "linked"), ("each", False)),
+    **dict.fromkeys(("fsync_leader", "fdatasync_leader"), ("end", False)),
+    **dict.fromkeys(("none", "direct", "sync_file_range"), ("none", False)),
+    "group": ("group", False),
+    "two_generations": ("generations", True),
+    "rename": ("rename", True),
+    "double_buffer": ("behind", True),
+}
 READS = ("restore", "read", "reread", "random_read")
 
 
@@ -120,10 +142,11 @@ def of_record(record: Json, version: str) -> Json:
     """The columns that all phases of a trial share."""
     source = _source(record)
     trial, met = record.get("trial") or {}, record.get("conditions") or {}
-    tool = source or {"origin": "live", "tool": "savemark", "tool_version": version}
+    tool = source or _runner(record, version)
     row: Json = {name: tool.get(name) for name in ("origin", "tool", "tool_version", "command")}
     row |= {
         "source_sha256": source.get("sha256"),
+        "source_file": source.get("file"),
         "timer_resolution_ns": source.get("timer_resolution_ns", met.get("clock_tick_ns")),
         "client_memory_bytes": source.get("client_memory_bytes", met.get("memory_bytes")),
         "tool_valid": source.get("valid"),
@@ -139,6 +162,16 @@ def of_record(record: Json, version: str) -> Json:
     row |= {"mount_options": mount.get("options"), "filesystem_class": mount.get("class")}
     row["write_cache"] = met.get("write_cache")
     return row | {name: limits.get(name.removeprefix("limit_")) for name in _limits()}
+
+
+def _runner(record: Json, version: str) -> Json:
+    """Who moved the bytes of a live trial: this program, or a tool that it ran."""
+    tool = record.get("tool")
+    if not tool:
+        return {"origin": "live", "tool": "savemark", "tool_version": version}
+    commands = [" ".join(run["command"]) for run in tool.get("runs") or []]
+    named = {"tool": tool["name"], "tool_version": tool["version"]}
+    return {"origin": "live", **named, "command": "; ".join(commands)}
 
 
 def _source(record: Json) -> Json:
@@ -159,10 +192,14 @@ def of_phase(phase: Json, record: Json) -> Json:
     row = {name: phase.get(name) for name in CLAIM}
     if not imported:
         workers = phase.get("workers")
-        row |= {"time_base": "wall", "worker_count": len(workers) if workers else None}
+        row["time_base"] = "wall"
+        row["worker_count"] = len(workers) if workers else phase.get("worker_count")
         row["transfer_bytes"] = trial.get("transfer_size", trial.get("chunk_size"))
         row["dataset_bytes"] = trial.get("size")
         row |= _promise(phase, trial)
+        if trial.get("workload") == "iterate":
+            spent = phase.get("thread_time") or {}
+            row["thread_io_ns"] = spent.get("write_ns", 0) + spent.get("sync_ns", 0)
     for part, names in PARTS.items():
         found = phase.get(part) or {}
         row |= {f"{part}_{name}": found.get(name) for name in names}
@@ -173,6 +210,9 @@ def _promise(phase: Json, trial: Json) -> Json:
     """What was durable at the end of a phase of ours, and whether a crash could have torn it."""
     if phase.get("name") not in WRITES:
         return {}
+    if trial.get("workload") == "iterate":
+        contract, atomic = POLICIES[str(trial.get("policy"))]
+        return {"contract": contract if phase.get("durable") else "none", "atomic": atomic}
     if trial.get("workload") == "checkpoint":
         return {"contract": "rename" if phase.get("durable") else "none", "atomic": True}
     return {"contract": trial.get("sync") if phase.get("durable") else "none", "atomic": False}

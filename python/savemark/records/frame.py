@@ -53,6 +53,8 @@ TAIL = {
     **dict.fromkeys(PHASE, pl.Int64),
     # Of what writes: until the application goes on, until the bytes are safe, until all is done.
     **dict.fromkeys(("frozen_ns", "durable_ns", "drained_ns", "fetched_ns"), pl.Int64),
+    # Of a solver: those of the saves that are safe then, each time that it saved.
+    "durable_bytes": pl.Int64,
     "device_name": pl.String,
     "device_read_bytes": pl.Int64,
     "device_written_bytes": pl.Int64,
@@ -71,6 +73,8 @@ TAIL = {
     "thread_codec_ns": pl.Int64,
     "thread_digest_ns": pl.Int64,
     "thread_wait_ns": pl.Int64,
+    "thread_compute_ns": pl.Int64,
+    "thread_write_ns": pl.Int64,
     "thread_sync_ns": pl.Int64,
     **{f"latency_{name}": pl.Int64 for name in LATENCY},
     **{f"sync_latency_{name}": pl.Int64 for name in LATENCY},
@@ -239,7 +243,7 @@ def _head(run: Run, place: int, entry: Entry, record: Json | None) -> Json:
 
 def _phase(phase: Json) -> Json:
     row: Json = {"phase": phase.get("name"), "io_count": phase.get("operations")}
-    row["iterations"] = phase.get("iterations")
+    row |= {name: phase.get(name) for name in ("iterations", "durable_bytes")}
     row |= {name: phase.get(name) for name in (*PHASE, "verified", "durable")}
     row |= _promises(phase)
     device, cache = phase.get("device") or {}, phase.get("cache") or {}
@@ -281,4 +285,5 @@ def _promises(phase: Json) -> Json:
     stages = {stage["name"]: stage["elapsed_ns"] for stage in phase.get("stages") or []}
     if phase.get("name") == "restore" and "verify" in stages:
         implied["fetched_ns"] = phase["elapsed_ns"] - stages["verify"]
-    return {name: phase.get(name, value) for name, value in implied.items()}
+    stated = {name: phase.get(name) for name in implied}
+    return {name: implied[name] if value is None else value for name, value in stated.items()}

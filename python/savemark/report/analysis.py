@@ -214,6 +214,7 @@ def _negated(identifier: str) -> str:
         "HC-04": "reads may have come from memory",
         "HC-05": "restores were not cold",
         "HC-07": "another library answered the calls",
+        "HC-13": "phases are too short to be a measurement",
         "HC-16": "times of two kinds are mixed",
         "HC-21": "the arithmetic does not hold",
         "HC-22": "the label is not what ran",

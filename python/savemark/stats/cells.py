@@ -133,7 +133,9 @@ def cells(frame: pl.DataFrame, label: str, of: Ceilings, cores: int | None) -> l
     The columns of all cells are put together at once: ten thousand cells are no reason to wait.
     """
     rows = frame.filter((pl.col("role") == "trial") & (pl.col("label") == label))
-    good = rows.filter(pl.col("phase").is_not_null() & (pl.col("phase") != PREPARE))
+    # What was imported may have a rate and no time: nothing can be computed from that here.
+    timed = pl.col("phase").is_not_null() & pl.col("elapsed_ns").is_not_null()
+    good = rows.filter(timed & (pl.col("phase") != PREPARE))
     heads = rows.group_by("setting", maintain_order=True).agg(
         pl.col("codec", "streams", "variant", "given").first(),
         failed=pl.col("index").filter(pl.col("phase").is_null()).n_unique(),

@@ -65,12 +65,17 @@ def _approximate(a: tuple[float, ...], b: tuple[float, ...]) -> float:
     return float(mannwhitneyu(a, b, alternative="two-sided", method="asymptotic").pvalue)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down adjusted p values, in the order given (Holm 1979)."""
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+def holm(p_values: Sequence[float], weights: Sequence[float] | None = None) -> list[float]:
+    """Holm's step-down adjusted p values, in the order given (Holm 1979).
+
+    `weights` say which shares of the error the hypotheses get; equal ones unless given.
+    """
+    given = weights or [1.0] * len(p_values)
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i] / given[i])
     adjusted, running = [0.0] * len(p_values), 0.0
     for step, i in enumerate(order):
-        running = max(running, min(1.0, (len(p_values) - step) * p_values[i]))
+        left = sum(given[j] for j in order[step:])
+        running = max(running, min(1.0, left * p_values[i] / given[i]))
         adjusted[i] = running
     return adjusted
 

@@ -100,6 +100,10 @@ def _iterate(trial: Trial, label: str, rates: Rates) -> Cost:
     """Estimate `iterate`; of a policy that makes a new file each time there are two at one time."""
     side, iterations = int(trial["side"]), int(trial["iterations"])
     saves, state = iterations // int(trial["every"]), 8.0 * side * side
+    if trial.get("duration") is not None:
+        # What it writes in this time is bounded by the memory that takes it up.
+        seconds = max(float(trial["duration"]), iterations * side * side * CELL_S)
+        return Cost(OVERHEAD_S + seconds, seconds * _storage(trial, label, rates).save, 2 * state)
     writes = {"rows": side, "bands": int(trial["workers"])}.get(str(trial["layout"]), 1)
     each = trial.get("policy") in ("fsync_each", "dsync", "linked")
     save = state / _storage(trial, label, rates).save + (writes if each else 1) * SYNC_S

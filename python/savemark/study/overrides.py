@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from savemark.errors import usage
-from savemark.study.keys import AUTO, Keys
+from savemark.study.keys import AUTO, TOOL, Keys
 from savemark.study.model import Study
 
 
@@ -34,7 +34,9 @@ def override(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
                 raise usage(f"{key.flag} {text}: `auto` cannot be one level of several")
             factors[name] = values
         else:
-            trial[name] = defaults[name] = values[0]
+            trial[name] = values[0]
+            if name != TOOL:  # ceilings are this program's own
+                defaults[name] = values[0]
     exclude = [rule for rule in study.exclude if _still_possible(rule, factors)]
     changed = replace(study, trial=trial, defaults=defaults, factors=factors, exclude=exclude)
     return changed.with_size(max(factors["size"])) if "size" in factors else changed
