@@ -60,7 +60,12 @@ SOURCE = {
     "tool_valid": pl.Boolean,
     "tool_message": pl.String,
 }
-TRIAL = {"workload": pl.String, "payload_kind": pl.String, "state_given": pl.Boolean}
+TRIAL = {
+    "workload": pl.String,
+    "payload_kind": pl.String,
+    "state_given": pl.Boolean,
+    "kept": pl.Boolean,  # the file that is read stays for the next trial
+}
 CONDITIONS = {
     "interposed": pl.String,  # "fsync by /tmp/x.so, …"; empty where the C library provides all
     "traced": pl.Boolean,
@@ -149,6 +154,7 @@ def of_record(record: Json, version: str) -> Json:
         "workload": trial.get("workload"),
         "payload_kind": trial.get("payload"),
         "state_given": bool(trial.get("state")) if "state" in trial else None,
+        "kept": trial.get("keep"),
         "interposed": _interposed(met),
         "traced": met.get("traced"),
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import repeat
+from operator import is_, itemgetter
 from typing import Any
 
 import polars as pl
@@ -129,8 +131,19 @@ def _columns(rows: list[Json], schema: dict[str, Any]) -> pl.DataFrame:
     """Rows as columns: those of the schema, and of each stage that these rows have."""
     stages = dict.fromkeys(name for row in rows for name in row if name.startswith("stage_"))
     whole = schema | dict.fromkeys(stages, pl.Int64)
-    columns = {name: [row.get(name) for row in rows] for name in whole}
-    return pl.DataFrame(columns, schema=whole, strict=False)
+    # All names of a row in one call: a hundred columns of a hundred thousand rows are many calls.
+    empty, pick = dict.fromkeys(whole), itemgetter(*whole)
+    columns = zip(*(pick(empty | row) for row in rows), strict=True)
+    pairs = zip(whole.items(), columns, strict=True) if rows else ()
+    return pl.DataFrame([_series(name, kind, values) for (name, kind), values in pairs])
+
+
+def _series(name: str, kind: Any, values: tuple[Any, ...]) -> pl.Series:
+    """One column; most hold one value, or nothing."""
+    first = values[0]
+    same = sum(map(is_, values, repeat(first))) == len(values)
+    some = pl.Series(name, [first] if same else values, dtype=kind, strict=False)
+    return some.new_from_index(0, len(values)) if same else some
 
 
 class _Names:

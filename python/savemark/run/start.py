@@ -25,7 +25,7 @@ from savemark.run.target import Target
 from savemark.run.watcher import Watcher
 from savemark.study import sizing
 from savemark.study.keys import Keys, Trial, split_ours
-from savemark.study.model import Study
+from savemark.study.model import Missing, Study
 from savemark.study.plan import plan
 
 RUNS = Path("savemark-runs")
@@ -98,12 +98,16 @@ def start(request: Request, watcher: Watcher) -> Outcome:
 
 
 def missing_lines(study: Study) -> list[str]:
-    """Say what cannot be measured here, with how many settings that leaves out."""
-    lines = []
+    """Say what cannot be measured here, and why; one reason is said once."""
+    found: dict[tuple[str, str], list[Missing]] = {}
     for each in study.missing:
-        left_out = "1 setting" if each.cells == 1 else f"{each.cells} settings"
-        where = f"{each.name} is unavailable on {each.rule['target']}"
-        lines.append(f"{where} ({left_out} left out): {each.reason}")
+        found.setdefault((each.rule["target"], each.reason), []).append(each)
+    lines = []
+    for (label, reason), some in found.items():
+        count = sum(each.cells for each in some)
+        left_out = "1 setting" if count == 1 else f"{count} settings"
+        names = ", ".join(each.name for each in some)
+        lines.append(f"unavailable on {label}: {names} ({left_out} left out): {reason}")
     return lines
 
 

@@ -56,12 +56,18 @@ def _each_part(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
         parts[name] = {"trial": changed.trial, "factors": changed.factors}
         parts[name]["exclude"] = changed.exclude
     for flag, used in taken.items():
-        if not used:
+        if _of_a_ceiling(study, flag, keys):
+            defaults[flag] = keys.key(flag).read_text(flags[flag])
+        elif not used:
             raise usage(
                 f"{keys.key(flag).flag}: no part of {study.name} has this option",
                 f"its workloads: {', '.join(dict.fromkeys(s.workload for s in study.sections()))}",
             )
     return replace(study, trial={}, factors={}, exclude=[], defaults=defaults, parts=parts)
+
+
+def _of_a_ceiling(study: Study, flag: str, keys: Keys) -> bool:
+    return any(flag in keys.accepted(each["workload"], None) for each in study.ceilings.values())
 
 
 def _still_possible(rule: Mapping[str, object], factors: Mapping[str, list[object]]) -> bool:
