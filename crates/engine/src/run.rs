@@ -13,7 +13,7 @@ use crate::measure::device::BlockDevice;
 use crate::measure::{clock, machine};
 use crate::payload::PayloadKind;
 use crate::record::{Phase, Record, SCHEMA_VERSION};
-use crate::storage::{self, Storage, Target};
+use crate::storage::{self, Storage, Target, gds};
 use crate::trial::{Common, Trial};
 use crate::workload::Workload;
 
@@ -67,12 +67,13 @@ fn measure(workload: &mut dyn Workload, bench: &mut Bench, device: Option<&Block
     let mut phases: Vec<Phase> = workload.prepare(bench)?.into_iter().collect();
     for name in workload.phases(bench) {
         bench.control.check()?;
-        let look = || (device.and_then(BlockDevice::snapshot), machine::snapshot());
+        let look = || (device.and_then(BlockDevice::snapshot), machine::snapshot(), gds::direct_bytes());
         let before = look();
         let mut phase = workload.run(name, bench)?;
         let after = look();
         phase.device = before.0.zip(after.0).map(|(before, after)| after.since(&before));
         phase.machine = before.1.zip(after.1).map(|(before, after)| after.since(&before));
+        phase.gds_bytes = before.2.zip(after.2).map(|(before, after)| after.saturating_sub(before));
         phases.push(phase);
     }
     Ok(phases)
