@@ -114,7 +114,7 @@ pub struct PathTaken {
 /// One phase: everything from its start barrier to its last worker, durability included.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Phase {
-    /// `save`, `restore`, `write`, `read`, `encode`, `decode`, `copy`.
+    /// `save`, `restore`, `write`, `read`, `mix`, `verify`, `encode`, `decode`, `copy`.
     pub name: String,
     /// From the start barrier until the result is complete (durable for a save).
     pub elapsed_ns: u64,
@@ -142,6 +142,15 @@ pub struct Phase {
     pub latency: Option<Latency>,
     /// Latency of one sync; absent where the phase has none.
     pub sync_latency: Option<Latency>,
+    /// Of a mix: what was read; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<Share>,
+    /// Of a mix: what was written; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<Share>,
+    /// How well a stated rate was kept; absent without one. Latencies then count from when an I/O was due.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slip: Option<Slip>,
     /// Bytes completed per interval.
     pub timeline: Timeline,
     /// What the block device saw meanwhile.
@@ -212,6 +221,37 @@ pub struct Latency {
     /// 99.99th percentile.
     pub p99_99_ns: u64,
     /// Largest.
+    pub max_ns: u64,
+}
+
+/// The reads or the writes of a mix.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Share {
+    /// I/Os completed.
+    pub operations: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Latency of one I/O; absent if there was none.
+    pub latency: Option<Latency>,
+}
+
+/// How far behind its schedule an open loop was. An I/O starts late when as many as may be are in flight, or when this machine
+/// had no time for us: in both cases its waiting is in its latency.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Slip {
+    /// I/Os that were due while the phase lasted.
+    pub due: u64,
+    /// Those of them that were started.
+    pub started: u64,
+    /// Those started more than `late_after_ns` after they were due.
+    pub late: u64,
+    /// What counts as late.
+    pub late_after_ns: u64,
+    /// From when an I/O was due until it was started: arithmetic mean.
+    pub mean_ns: u64,
+    /// Its 99th percentile.
+    pub p99_ns: u64,
+    /// Its largest value.
     pub max_ns: u64,
 }
 

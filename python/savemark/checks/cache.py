@@ -34,6 +34,8 @@ def fits(evidence: Evidence) -> Finding:
         return Finding(Verdict.OK, "Not applicable: nothing claims a cold read.")
     state = pl.col("cache_state").fill_null("unknown")
     shown = pl.col("direct").fill_null(value=False) | state.is_in(["cold", "none", "warm", "mixed"])
+    # What another client has written is in no memory here.
+    shown |= pl.col("shifted").fill_null(value=False)
     open_ = rows.filter(~shown)
     if open_.is_empty():
         return Finding(Verdict.OK, "Direct, or with the residency in the page cache counted.")

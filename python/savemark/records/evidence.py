@@ -7,7 +7,7 @@ tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
     record["source"] = {
         "origin": "imported",           # live rows have no source and get origin "live"
         "tool": "iozone", "tool_version": "3.506", "command": "iozone -t1 …",
-        "sha256": "…",                  # of the file that was read
+        "sha256": "…", "file": "…",     # of the file that was read
         "timer_resolution_ns": 10_000_000,
         "client_memory_bytes": …, "valid": True | False | None, "message": "[INVALID] …",
     }
@@ -29,6 +29,10 @@ tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
         "statistic": "max",
         # Where name and command disagree: "the name says s=100, the command -s 1".
         "label_conflict": …,
+        # What of the file does not add up: "the printed score is 5, its phases come to 4".
+        "arithmetic": …,
+        # Whether each byte was read by another client than the one that wrote it (IOR -C).
+        "shifted": …,
     }
 
 The same facts may also stand flat in the record, as `origin`, `source_sha256`,
@@ -49,6 +53,7 @@ SOURCE = {
     "tool_version": pl.String,
     "command": pl.String,
     "source_sha256": pl.String,
+    "source_file": pl.String,
     "timer_resolution_ns": pl.Int64,
     "client_memory_bytes": pl.Int64,
     "tool_valid": pl.Boolean,
@@ -80,6 +85,8 @@ CLAIM = {
     "outer_elapsed_ns": pl.Int64,
     "statistic": pl.String,
     "label_conflict": pl.String,
+    "arithmetic": pl.String,
+    "shifted": pl.Boolean,
     "gds_bytes": pl.Int64,
 }
 MEASURED = {
@@ -119,6 +126,7 @@ def of_record(record: Json, version: str) -> Json:
     row: Json = {name: tool.get(name) for name in ("origin", "tool", "tool_version", "command")}
     row |= {
         "source_sha256": source.get("sha256"),
+        "source_file": source.get("file"),
         "timer_resolution_ns": source.get("timer_resolution_ns", met.get("clock_tick_ns")),
         "client_memory_bytes": source.get("client_memory_bytes", met.get("memory_bytes")),
         "tool_valid": source.get("valid"),

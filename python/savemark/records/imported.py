@@ -6,15 +6,17 @@ verified restore unless its tool recorded them, and the checks say so.
 
 from __future__ import annotations
 
-import hashlib
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from savemark.errors import usage
 from savemark.records.run import Json
 
-MOST_BYTES = 64 << 20  # a result file is text for people; anything larger is something else
+if TYPE_CHECKING:
+    from savemark.tools.source import Source
+
 # The workload of an entry that measures a place by itself: beside trials, it is their ceiling.
 PROBE = "probe"
 
@@ -23,13 +25,14 @@ PROBE = "probe"
 class Imported:
     """What one file says.
 
-    An entry is a line of `records.jsonl` without index and label: role, name, repeat, factors,
-    and a record, or an error where the file holds a trial without a result. `levels` are the
-    factors of the design behind the file with all their levels, and `repeats` how often it runs:
-    what the file lacks of that is reported as missing.
+    An entry is a line of `records.jsonl` without index and label: role, name, factors, and a
+    record, or an error where the file holds a trial without a result. `repeat` is in it only where
+    the file numbers its runs; without it, entries of the same factors are repeats of each other, in
+    the order of the files. `levels` are the factors of the design behind the file with all their
+    levels, and `repeats` how often it runs: what the file lacks of that is reported as missing.
     """
 
-    label: str  # where it ran, as far as the file or its name say
+    label: str = ""  # where it ran, as far as the file or its name say
     entries: list[Json] = field(default_factory=list)
     levels: dict[str, list[Any]] = field(default_factory=dict)
     repeats: int = 0
@@ -37,54 +40,76 @@ class Imported:
     host: Json = field(default_factory=dict)
     tools: dict[str, str | None] = field(default_factory=dict)  # versions; None: not known
     notes: list[str] = field(default_factory=list)
+    identity: str = ""  # of the run: two files of one identity tell of the same run
+    beside: str = ""  # the file of the same folder that tells of the same run, and better
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """An imported file."""
+class Reading:
+    """An imported file, and what it says."""
 
-    path: Path
-    data: bytes
+    source: Source
     format: str
     found: Imported
 
     @property
-    def sha256(self) -> str:
-        """The digest by which the original can always be recognised."""
-        return hashlib.sha256(self.data).hexdigest()
+    def path(self) -> Path:
+        """Where the file is."""
+        return self.source.path
 
 
-def read_source(argument: str) -> Source:
+def read_source(argument: str) -> Reading:
     """Read `[LABEL=]PATH` with the format that recognises its content; a usage error if none."""
+    from savemark.tools.source import Source
+
+    label, path = named(argument)
+    reading = read(Source.of(path))
+    return replace(reading, found=replace(reading.found, label=label or reading.found.label))
+
+
+def read(source: Source) -> Reading:
+    """Read a file with the format that recognises its content; a usage error if none."""
+    from savemark.records.importers import formats
+    from savemark.records.plausible import refuse_nonsense
+
+    for name, module in formats().items():
+        if module.recognises(source):
+            found = module.parse(source)
+            refuse_nonsense(source, found.entries)
+            return Reading(source, name, found)
+    raise usage(f"{source.path}: {_what(source)}", known())
+
+
+def _what(source: Source) -> str:
+    """Why it is no result file, as far as that can be seen."""
+    data = source.data
+    if not data.strip():
+        return "it is empty"
+    if data.startswith(b"\x00\x05\x16\x07"):
+        return "it holds attributes of a file on macOS (AppleDouble), and no data"
+    if b"\n" not in data.strip() and re.fullmatch(
+        rb"(\.{0,2}/)?[\w. -]+(/[\w. -]+)+", data.strip()
+    ):
+        return (
+            f"it is a symbolic link saved as text: it holds the path {source.text.strip()!r} only"
+        )
+    if b"\x00" in data[:8192]:
+        return "it is binary, and of no kind that savemark knows"
+    return "not a result file that savemark knows"
+
+
+def known() -> str:
+    """What can be read, in a sentence."""
     from savemark.records.importers import formats
 
-    label, path = _named(argument)
-    data = _bytes(path)
-    # utf-8-sig: spreadsheets put a mark before the name of the first column.
-    text = data.decode("utf-8-sig", errors="replace")
-    for name, module in formats().items():
-        if module.recognise(path, text):
-            found = module.read(path, text)
-            return Source(path, data, name, replace(found, label=label or found.label))
-    known = "; ".join(module.WHAT for module in formats().values())
-    raise usage(f"{path}: not a result file that savemark knows", f"it reads: {known}")
+    return f"it reads: {'; '.join(module.WHAT for module in formats().values())}"
 
 
-def _named(argument: str) -> tuple[str, Path]:
+def named(argument: str) -> tuple[str, Path]:
+    """`LABEL=PATH` as its parts; a path alone has the label "" (the file says where it ran)."""
     label, equals, rest = argument.partition("=")
     if equals and "/" not in label and not Path(argument).exists():
         if not label or not rest:
             raise usage(f"`{argument}` is not LABEL=PATH", "for example: s3=results.csv")
         return label, Path(rest)
     return "", Path(argument)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise usage(f"{path} has {size} bytes; a result file has at most {MOST_BYTES}")
-        return path.read_bytes()
-    except OSError as error:
-        why = "name result files: savemark import PATH…"
-        raise usage(f"{path}: {error.strerror}", why) from None

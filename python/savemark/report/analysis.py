@@ -11,8 +11,8 @@ from savemark.checks import Evidence, Finding, Verdict, run_checks
 from savemark.checks.repeats import leader
 from savemark.records import Run, phases, read_run
 from savemark.report.factors import TARGET, Factor, factors
-from savemark.stats import Cell, Ranking, TargetResult, results
-from savemark.stats.results import UNLIKE
+from savemark.stats import TOTAL, Cell, Ranking, TargetResult, results
+from savemark.stats.results import UNLIKE, competes
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,24 @@ class Analysis:
     def own_factors(self) -> list[Factor]:
         """The factors that vary on one target."""
         return [factor for factor in self.factors if factor.name != TARGET]
+
+    @property
+    def parts(self) -> list[str]:
+        """The parts of a study that has several workloads; empty for any other."""
+        return list(self.run.study.get("parts") or [])
+
+    def apart(self, result: TargetResult) -> dict[str, TargetResult]:
+        """The cells of a target apart by what is saved, parts in the order of the study."""
+        found = result.by_given()
+        order = {name: place for place, name in enumerate(self.parts)}
+        names = sorted(found, key=lambda name: order.get(name, len(order)))
+        return {name: found[name] for name in names}
+
+    @property
+    def counted(self) -> bool:
+        """Whether all speeds are numbers of operations."""
+        cells = [cell for result in self.results for cell in result.cells if cell.phases]
+        return bool(cells) and all(cell.counted for cell in cells)
 
     @property
     def phases(self) -> list[str]:
@@ -164,18 +182,12 @@ def analyse(source: Path | Run, *, show_blocked: bool = False) -> Analysis:
 def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
     """The cells from fastest to slowest, those that may not compete last, and the leading group."""
     found = leader(result)
-    names, scales = result.phases, result.scales()
-    if found and found.measure in names:
-        names = [found.measure]
-
-    def place(cell: Cell) -> tuple[bool, float]:
-        shown = bool(cell.total) and all(n in cell.phases and n not in cell.blocked for n in names)
-        time = sum(cell.phases[n].seconds.median for n in names) if shown else 0.0
-        if shown and len(names) > 1 and cell.total:
-            time = cell.total.median
-        return not shown, time * scales[cell.setting]
-
-    return sorted(result.cells, key=place), found
+    measure = found.measure if found else TOTAL
+    may = [cell for cell in result.cells if competes(cell, measure, result.phases)]
+    spreads = zip(may, result.compared(may, measure), strict=True)
+    times = {cell.setting: each.median for cell, each in spreads}
+    rest = [cell for cell in result.cells if cell.setting not in times]
+    return [*sorted(may, key=lambda cell: times[cell.setting]), *rest], found
 
 
 def _negated(identifier: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from savemark.report import blocked, corrected, durability, facts, interval, legacy
+from savemark.report import blocked, corrected, durability, facts, interval, legacy, published
 from savemark.report.analysis import Analysis
-from savemark.report.storages import storages_tables
 from savemark.report.study import parts
 from savemark.report.verdict import decision, messages
 
@@ -45,6 +44,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     parts += ["## Is it true?", ""]
     parts += [f"* **{f.id} {f.title}: {f.verdict.value}.** {f.message}" for f in analysis.findings]
     parts += ["", "## Coverage and design", "", facts.coverage_table(analysis).markdown()]
+    if unavailable := facts.missing_table(run):
+        parts += [unavailable.markdown()]
     if failures := facts.failures_table(run):
         parts += [failures.markdown()]
     parts += [facts.design_table(run).markdown(), *_studies(analysis)]
@@ -69,7 +70,7 @@ def when(analysis: Analysis) -> str:
 
 def _studies(analysis: Analysis) -> list[str]:
     text = ["## The original study’s tables", ""]
-    for table in storages_tables(analysis):
+    for table in published.tables(analysis):
         text += [f"### {table.title}", "", table.markdown()]
     for part in parts(analysis):
         for twin in (corrected.streams_table(part.result), corrected.codec_table(part.result)):

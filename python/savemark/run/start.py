@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from savemark.run import wheels
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast, forecast
 from savemark.run.loop import Loop, Tally
+from savemark.run.probe import overhead, probe
 from savemark.run.request import Request
 from savemark.run.signals import stop_in_order
 from savemark.run.target import Target
@@ -26,6 +27,8 @@ from savemark.study.model import Study
 from savemark.study.plan import plan
 
 RUNS = Path("savemark-runs")
+# Of a budget that was given by hand.
+OVERTIME = 1.1
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,10 @@ def preview(request: Request) -> Forecast:
     for target in request.targets:
         place.check(target)
     labels = [target.label for target in request.targets]
-    rates = sizing.calibrate(study, keys, runner(engine.Engine()), {})
+    one_engine = engine.Engine()
+    rates = sizing.calibrate(study, keys, runner(one_engine), {})
     rates = sizing.assume_storage(rates, study, keys, labels)
+    rates = replace(rates, overhead_s=overhead(study, keys, one_engine) or rates.overhead_s)
     found = forecast(study, keys, request.targets, rates, hard_budget=request.budget is not None)
     for target in request.targets:
         place.check_room(target, found.held_bytes)
@@ -64,18 +69,35 @@ def start(request: Request, watcher: Watcher) -> Outcome:
         known = 0.0 if study.wants_size() else sizing.held_bytes(study, keys, labels)
         workspaces = open_targets(stack, request.targets, run_id, watcher, known)
         watcher.measuring()
+        probed = probe(study, keys, workspaces, one_engine)
+        study, asked = probed.study, study
+        for text in missing_lines(study):
+            watcher.note(text)
         rates = sizing.calibrate(study, keys, runner(one_engine), workspaces)
+        rates = replace(rates, overhead_s=probed.overhead_s or rates.overhead_s)
         hard = request.budget is not None
         found = forecast(study, keys, request.targets, rates, hard_budget=hard)
         for target in request.targets:
             place.check_room(target, found.held_bytes)
-        head = _head(request, study, found, run_id)
+        head = _head(request, asked, found, run_id)
         folder = RunFolder.create(request.out or _default_path(study), head)
         stack.callback(folder.close)
         entries = plan(found.study, list(workspaces), head["order_seed"])
         watcher.announce(found, entries)
-        loop = Loop(found.study, keys, entries, folder, workspaces, one_engine, watcher)
+        # What a model forecast too short ends on the clock, a little late rather than early.
+        limit = OVERTIME * study.budget_s if hard else None
+        loop = Loop(found.study, keys, entries, folder, workspaces, one_engine, watcher, limit)
         return Outcome(folder.path, loop.run())
+
+
+def missing_lines(study: Study) -> list[str]:
+    """Say what cannot be measured here, with how many settings that leaves out."""
+    lines = []
+    for each in study.missing:
+        left_out = "1 setting" if each.cells == 1 else f"{each.cells} settings"
+        where = f"{each.name} is unavailable on {each.rule['target']}"
+        lines.append(f"{where} ({left_out} left out): {each.reason}")
+    return lines
 
 
 def open_targets(

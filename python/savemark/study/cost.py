@@ -42,6 +42,7 @@ class Rates:
     cores: int
     storages: dict[tuple[str, str], Storage]  # by label and storage
     codecs: dict[tuple[str, object], Codec] = field(default_factory=dict)  # by codec and level
+    overhead_s: float = OVERHEAD_S  # of one trial, besides what it measures
 
     def codec(self, trial: Trial) -> Codec:
         """Return the rates of a trial's codec; those of none and tar are the memory's."""
@@ -64,11 +65,11 @@ def cost(trial: Trial, label: str, rates: Rates) -> Cost:
             return _checkpoint(trial, label, rates)
         case "codec":
             codec, size = rates.codec(trial), float(trial["size"])
-            return Cost(OVERHEAD_S + size / codec.encode + size / codec.decode)
+            return Cost(rates.overhead_s + size / codec.encode + size / codec.decode)
         case "memcpy":
-            return Cost(OVERHEAD_S + trial["size"] / MEMORY_BYTES_PER_S)
+            return Cost(rates.overhead_s + trial["size"] / MEMORY_BYTES_PER_S)
         case "metadata":
-            return _metadata(trial)
+            return _metadata(trial, rates)
         case "iterate":
             return _iterate(trial, label, rates)
         case _:
@@ -84,17 +85,17 @@ def _checkpoint(trial: Trial, label: str, rates: Rates) -> Cost:
     restore = stored / storage.restore, size / (codec.decode * cores)
     # Streams overlap the codec with the storage; a sequential archive does one after the other.
     seconds = max(save) + max(restore) if streams else sum(save) + sum(restore)
-    return Cost(OVERHEAD_S + seconds, stored, stored)
+    return Cost(rates.overhead_s + seconds, stored, stored)
 
 
-def _metadata(trial: Trial) -> Cost:
+def _metadata(trial: Trial, rates: Rates) -> Cost:
     """Estimate `metadata`; a small file takes a block of the disk."""
     items, file_bytes = int(trial["items"]), float(trial["file_size"])
     # Making, renaming and removing are synced, each file and its directory.
     seconds = items * (ITEM_S + (6 * SYNC_S if trial.get("sync") == "each" else 0))
     if trial.get("phase_deadline") is not None:
         seconds = min(seconds, 5 * float(trial["phase_deadline"]))
-    return Cost(OVERHEAD_S + seconds, items * file_bytes, items * max(file_bytes, 4096))
+    return Cost(rates.overhead_s + seconds, items * file_bytes, items * max(file_bytes, 4096))
 
 
 def _iterate(trial: Trial, label: str, rates: Rates) -> Cost:
@@ -105,7 +106,9 @@ def _iterate(trial: Trial, label: str, rates: Rates) -> Cost:
     each = trial.get("policy") in ("fsync_each", "dsync", "linked")
     save = state / _storage(trial, label, rates).save + (writes if each else 1) * SYNC_S
     return Cost(
-        OVERHEAD_S + saves * save + iterations * side * side * CELL_S, saves * state, 2 * state
+        rates.overhead_s + saves * save + iterations * side * side * CELL_S,
+        saves * state,
+        2 * state,
     )
 
 
@@ -124,7 +127,7 @@ def _transfers(trial: Trial, label: str, rates: Rates) -> Cost:
     else:
         body = size / (storage.restore if reads else storage.save)
     prepare = size / storage.save if reads or random else 0.0
-    return Cost(OVERHEAD_S + prepare + body, written, size)
+    return Cost(rates.overhead_s + prepare + body, written, size)
 
 
 def _storage(trial: Trial, label: str, rates: Rates) -> Storage:

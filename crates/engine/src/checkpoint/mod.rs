@@ -35,6 +35,11 @@ pub fn digest(bytes: &[u8]) -> u64 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
 }
 
+/// The same [`digest`], of bytes that come part by part.
+fn digest_in_parts() -> crc_fast::Digest {
+    crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme)
+}
+
 /// Removes the checkpoint of `storage`, its manifest first, so that no reader finds half of it.
 pub fn remove(storage: &dyn Storage) -> Result<()> {
     let Some(bytes) = storage.get(MANIFEST)? else { return Ok(()) };

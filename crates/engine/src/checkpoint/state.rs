@@ -110,6 +110,17 @@ pub trait Sink: Sync {
     }
     /// Takes verified bytes.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Whether nobody uses what it holds before the restore has ended well, so that it may be given bytes while they are
+    /// being verified, through [`write_seen`](Self::write_seen).
+    fn takes_unverified(&self) -> bool {
+        false
+    }
+    /// As [`write`](Self::write), and shows all bytes to `seen`, in order, each part just before it is copied: what the one
+    /// has brought into the processor's cache the other finds there.
+    fn write_seen(&self, offset: u64, bytes: &[u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
+        seen(bytes);
+        self.write(offset, bytes)
+    }
 }
 
 /// A state in memory: the source of a measured save, or the destination of a restore.
@@ -185,9 +196,15 @@ impl Sink for MemoryState {
         Some(unsafe { self.arena.buffer(offset as usize, align_up(len)) })
     }
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write_seen(offset, bytes, &mut |_| ())
+    }
+    fn takes_unverified(&self) -> bool {
+        true
+    }
+    fn write_seen(&self, offset: u64, bytes: &[u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
         let mut window = self.window(offset, bytes.len()).expect("memory has a window");
         // SAFETY: inside the window, which is not where `bytes` are.
-        unsafe { settle(window[..bytes.len()].as_mut_ptr(), bytes) };
+        unsafe { settle(window[..bytes.len()].as_mut_ptr(), bytes, seen) };
         Ok(())
     }
 }

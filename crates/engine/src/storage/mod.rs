@@ -122,8 +122,20 @@ pub trait Storage: Send + Sync {
     /// Opens the existing file `name` for writing over it (where nothing can be rewritten: for replacing it whole).
     fn open_for_writing(&self, name: &str) -> Result<Arc<dyn File>>;
 
+    /// Whether an I/O is a call that returns when it has ended, so that a queue only adds to it.
+    fn calls_block(&self) -> bool {
+        false
+    }
+
     /// A queue of I/Os on `files` for the calling thread alone; `arena` holds the buffers used most.
     fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>>;
+
+    /// A queue of whole files for the calling thread alone: a read fetches all of one, a write makes or replaces it, and is as
+    /// durable as a sync when it has ended. Only where nothing can be rewritten; elsewhere files are moved by [`Storage::queue`].
+    fn queue_of_whole(&self, names: &[String], depth: u32) -> Result<Box<dyn Queue>> {
+        let _ = (names, depth);
+        Err(Error::failed("this storage moves no whole files; this is a bug in savemark"))
+    }
 
     /// Replaces the small file `name` by `bytes`, durably and at once: a reader sees the old or the new, whole.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()>;
@@ -243,7 +255,10 @@ pub trait Queue {
     /// Takes an I/O; fails only if more than the queue's depth are in flight.
     fn submit(&mut self, op: Op) -> Result<()>;
     /// Starts what was submitted, waits until at least `min` I/Os have completed (0: does not wait), and appends all that have.
-    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<()>;
+    /// Returns when it saw them, as [`crate::measure::clock::now`] tells it.
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<u64>;
+    /// As [`Queue::wait`] for one I/O, but only until `until_ns`.
+    fn wait_until(&mut self, until_ns: u64, done: &mut Vec<Completion>) -> Result<u64>;
     /// I/Os submitted and not yet returned by `wait`.
     fn in_flight(&self) -> usize;
 }

@@ -13,11 +13,15 @@ use crate::trial::named;
 pub mod block;
 pub mod checkpoint;
 pub mod codec;
+pub mod file_per_process;
 pub mod iterate;
 pub mod memcpy;
 pub mod metadata;
 pub mod random;
 pub mod sequential;
+pub mod shared_file;
+pub mod strided;
+mod wear_out;
 
 /// Every workload by name, with its options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,10 +29,16 @@ pub mod sequential;
 pub enum Options {
     /// Save a state durably, then restore it, cold and verified.
     Checkpoint(checkpoint::CheckpointOptions),
-    /// Read or write a file from front to back.
+    /// Read or write files from front to back.
     Sequential(sequential::SequentialOptions),
-    /// Read or write at random offsets of a file.
+    /// Read or write at random offsets of files.
     Random(random::RandomOptions),
+    /// Read or write every so many bytes of files.
+    Strided(strided::StridedOptions),
+    /// Write one file from many workers and read it back, in IOR's geometry.
+    SharedFile(shared_file::SharedFileOptions),
+    /// Write a file from each worker and read them back, in IOR's geometry.
+    FilePerProcess(file_per_process::FilePerProcessOptions),
     /// Create, stat, read, rename and remove many small files.
     Metadata(metadata::MetadataOptions),
     /// Solve an equation on many threads, and save the state every few iterations.
@@ -46,6 +56,9 @@ impl Options {
             named::<checkpoint::CheckpointOptions>("checkpoint"),
             named::<sequential::SequentialOptions>("sequential"),
             named::<random::RandomOptions>("random"),
+            named::<strided::StridedOptions>("strided"),
+            named::<shared_file::SharedFileOptions>("shared_file"),
+            named::<file_per_process::FilePerProcessOptions>("file_per_process"),
             named::<metadata::MetadataOptions>("metadata"),
             named::<iterate::IterateOptions>("iterate"),
             named::<codec::CodecOptions>("codec"),
@@ -59,6 +72,9 @@ impl Options {
             Self::Checkpoint(o) => o.validate(),
             Self::Sequential(o) => o.validate(),
             Self::Random(o) => o.validate(),
+            Self::Strided(o) => o.validate(),
+            Self::SharedFile(o) => o.validate(),
+            Self::FilePerProcess(o) => o.validate(),
             Self::Metadata(o) => o.validate(),
             Self::Iterate(o) => o.validate(),
             Self::Codec(o) => o.validate(),
@@ -70,8 +86,11 @@ impl Options {
     pub(crate) fn build(&self) -> Box<dyn Workload + '_> {
         match self {
             Self::Checkpoint(o) => Box::new(checkpoint::Checkpoint::new(o)),
-            Self::Sequential(o) => Box::new(sequential::Sequential::new(o)),
-            Self::Random(o) => Box::new(random::Random::new(o)),
+            Self::Sequential(o) => Box::new(o.build()),
+            Self::Random(o) => Box::new(o.build()),
+            Self::Strided(o) => Box::new(o.build()),
+            Self::SharedFile(o) => Box::new(o.build()),
+            Self::FilePerProcess(o) => Box::new(o.build()),
             Self::Metadata(o) => Box::new(metadata::Metadata::new(o)),
             Self::Iterate(o) => Box::new(iterate::Iterate::new(o)),
             Self::Codec(o) => Box::new(codec::Codec::new(o)),

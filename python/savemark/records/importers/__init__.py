@@ -1,34 +1,20 @@
-"""One file per format of other programs' result files, found by name.
+"""The formats that a file is offered to: those of the tools, and those of published studies.
 
-Each has `WHAT` (what it reads, in a few words), `recognise(path, text)`, which looks at the content
-(a name proves nothing), and `read(path, text)`, which is lenient about junk around the data and
-strict about the data: what is missing stays missing, what is damaged is a usage error that names
-file and line.
+The studies' own CSVs are read by one file each in this folder, which has what a tool's file has:
+`NAME`, `WHAT`, `recognises(source)` and `parse(source)`.
 """
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
-from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
-from savemark.records.imported import Imported
+from savemark.tools import Tool, tools
 
-
-class Format(Protocol):
-    """What each file of this folder is."""
-
-    WHAT: str
-
-    def recognise(self, path: Path, text: str) -> bool:
-        """Whether the content is of this format."""
-
-    def read(self, path: Path, text: str) -> Imported:
-        """Return what the file says."""
+STUDIES = ("acceptance", "checkpoint_exercise", "streamer_bench", "system_info")
 
 
-def formats() -> dict[str, Format]:
-    """Return the formats by name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return {name: cast(Format, importlib.import_module(f"{__name__}.{name}")) for name in names}
+def formats() -> dict[str, Tool]:
+    """Return the formats by name, in the order in which they are asked."""
+    studies = {name: importlib.import_module(f"{__name__}.{name}") for name in STUDIES}
+    return {**{name: cast(Tool, module) for name, module in studies.items()}, **tools()}

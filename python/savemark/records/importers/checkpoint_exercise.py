@@ -16,7 +16,9 @@ from typing import NoReturn
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
+from savemark.tools.source import Source
 
+NAME = "checkpoint-exercise"
 WHAT = "CSVs of the fsync study (threads,iterations,wallclock,io_time,fsync_time,io_bytes,iop)"
 COLUMNS = ("threads", "iterations", "wallclock", "io_time", "fsync_time", "io_bytes", "iop")
 # What the source of each version does after a write. All of them write in place, without a
@@ -25,18 +27,18 @@ CONTRACTS = {"checkpoint": "none", "checkpoint_fsync": "each", "checkpoint_optim
 TOOL = {"name": "checkpoint-exercise", "version": None, "command": None}
 
 
-def recognise(path: Path, text: str) -> bool:
+def recognises(source: Source) -> bool:
     """Whether the first line is the header."""
-    del path
-    lines = text.splitlines()
+    lines = source.lines
     return bool(lines) and _names(lines[0]) == COLUMNS
 
 
-def read(path: Path, text: str) -> Imported:
+def parse(source: Source) -> Imported:
     """Return a trial per row; the same number of threads again is its next repeat."""
+    path = source.path
     entries: list[Json] = []
     seen: dict[int, int] = {}
-    for number, line in enumerate(text.splitlines()[1:], start=2):
+    for number, line in enumerate(source.lines[1:], start=2):
         if not line.strip():
             continue
         values = [value.strip() for value in next(csv.reader([line]))]

@@ -17,7 +17,9 @@ from typing import Any, NoReturn
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
+from savemark.tools.source import Source
 
+NAME = "streamer-bench"
 WHAT = "CSVs of streamer-bench (compression,streams,checkpoint_time,restore_time,…)"
 NEEDED = ("compression", "streams", "checkpoint_time", "restore_time")
 STORAGES = ("s3", "cedana", "local", "gcs", "ebs", "nfs")
@@ -28,15 +30,14 @@ CODECS = ("none", "tar", "lz4", "gzip", "zlib")
 STREAMS = (0, 2, 4, 8)
 
 
-def recognise(path: Path, text: str) -> bool:
+def recognises(source: Source) -> bool:
     """Whether a line among the first hundred is the header."""
-    del path
-    return any(_columns(line) for line in text.splitlines()[:100])
+    return any(_columns(line) for line in source.lines[:100])
 
 
-def read(path: Path, text: str) -> Imported:
+def parse(source: Source) -> Imported:
     """Return a trial per row; a row whose time is empty is a failed trial, never a zero."""
-    lines = text.splitlines()
+    path, lines = source.path, source.lines
     first = next(n for n, line in enumerate(lines) if _columns(line))
     columns = _columns(lines[first])
     fixed = _from_name(path)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from savemark.records.imported import Imported
 from savemark.records.run import Json
+from savemark.tools.source import Source
 
+NAME = "system-info"
 WHAT = "system_info.txt of streamer-bench"
 # `free -h` rounds; the unit is a power of 1024.
 UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 
 
-def recognise(path: Path, text: str) -> bool:
+def recognises(source: Source) -> bool:
     """Whether it has the script's headings."""
-    del path
-    return "=== System Information ===" in text and "=== Software Environment ===" in text
+    return (
+        "=== System Information ===" in source.text
+        and "=== Software Environment ===" in source.text
+    )
 
 
-def read(path: Path, text: str) -> Imported:
+def parse(source: Source) -> Imported:
     """Return what it says; a section that is empty (the script's Cedana one) gives no version."""
+    path, text = source.path, source.text
     found: Json = {
         "cpu": {"model": _one(text, r"^Model name:\s+(.+)"), "logical": _count(text)},
         "memory": {"total_bytes": _memory(text)},

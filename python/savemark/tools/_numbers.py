@@ -1,0 +1,54 @@
+"""Numbers from result files: what is not there, or is no number, is None and never zero."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+NS_PER_S = 1_000_000_000
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+BINARY = {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": 1 << 40, "p": 1 << 50}
+DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
+MOST_DIGITS = 40
+
+
+def number(value: Any) -> float | None:
+    """Return a finite number, also of text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str) and not value[:MOST_DIGITS].strip():
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def whole(value: Any) -> int | None:
+    """Return a whole number, also of text or of a float without a fraction; else None."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,40}\s*", value):
+        return int(value)
+    found = number(value)
+    return int(found) if found is not None and found == int(found) else None
+
+
+def times(value: Any, factor: float) -> int | None:
+    """Return `value` × `factor`, rounded: seconds × NS_PER_S, MiB × MIB."""
+    found = number(value)
+    product = math.inf if found is None else found * factor
+    return round(product) if math.isfinite(product) else None
+
+
+def rate(amount: float | None, elapsed_ns: float | None) -> float | None:
+    """Return `amount` per second."""
+    return amount / elapsed_ns * NS_PER_S if amount is not None and elapsed_ns else None
+
+
+def binary_size(text: Any) -> int | None:
+    """Return the bytes of `2m`, `16 MiB` or `47008`: powers of 1024, as IOR says."""
+    found = re.fullmatch(r"\s*([0-9.]{1,20})\s*([kmgtp]?)(i?b?|bytes)\s*", str(text).lower())
+    return times(found[1], BINARY[found[2]]) if found else None

@@ -1,0 +1,338 @@
+"""elbencho: its result CSV, live CSV, JSON and text table.
+
+"First done" is what all workers had moved when the first of them ended, "last done" when the last
+one had. `threads` are those of one host. Rates and amounts of the CSV and the text are rounded to
+whole numbers, so that small ones prove nothing. A phase SYNC is the flush of the writes before it.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from savemark.errors import usage
+from savemark.records.imported import Imported
+from savemark.records.run import Json
+from savemark.tools._json import objects, part
+from savemark.tools._numbers import MIB, number, times, whole
+from savemark.tools.source import Source
+
+NAME = "elbencho"
+WHAT = "result CSV, live CSV, JSON and text of elbencho"
+NS_PER_MS, NS_PER_US = 1_000_000, 1000
+ROUNDED = 50  # of a smaller whole number, half of the last digit is more than 1 %
+TABLE = re.compile(r"^OPERATION\s+RESULT TYPE\s+FIRST DONE\s+LAST DONE", re.MULTILINE)
+LINE = re.compile(r"^(\S{1,20})?\s+([A-Z][A-Za-z/ ]{2,30}?)\s*:\s+(\S{1,40})(?:\s+(\S{1,40}))?\s*$")
+# A line of the text, by what the CSV calls it.
+LABELS = {
+    "Elapsed ms": "time ms",
+    "Elapsed time": "time ms",
+    "IOPS": "IOPS",
+    "Throughput MiB/s": "MiB/s",
+    "Total MiB": "MiB",
+    "Files/s": "entries/s",
+    "Files total": "entries",
+    "Dirs/s": "entries/s",
+    "Dirs total": "entries",
+    "Objects/s": "entries/s",
+    "Objects total": "entries",
+    "Buckets/s": "entries/s",
+    "Buckets total": "entries",
+}
+# And what JSON calls it; its amounts are exact.
+KEYS = {
+    "elapsed_time_ms": "time ms",
+    "iops": "IOPS",
+    "bytes/s": "bytes/s",
+    "bytes": "bytes",
+    "entries/s": "entries/s",
+    "entries": "entries",
+}
+PHASES = {
+    "STAT": "stat",
+    "STATFILES": "stat",
+    "HEADOBJ": "stat",
+    "RMFILES": "remove",
+    "RMOBJECTS": "remove",
+    "MKDIRS": "create_directories",
+    "MKBUCKETS": "create_directories",
+    "RMDIRS": "remove_directories",
+    "RMBUCKETS": "remove_directories",
+}
+BETWEEN = ("SYNC", "DROPCACHE", "DROPCACHES")
+CONFIG = {
+    "hosts": "nodes",
+    "threads": "workers",
+    "dirs": "directories",
+    "files": "files",
+    "file size": "size",
+    "block size": "transfer_size",
+    "IO depth": "queue_depth",
+    "path type": "path_type",
+}
+
+
+def recognises(source: Source) -> bool:
+    """Whether it has one of the headers, or JSON with a phase that was first and last done."""
+    text = source.text
+    return (
+        bool(TABLE.search(text))
+        or "time ms [first]" in text
+        or "RuntimeMS,Rank,MixType" in text
+        or ('"phase_type"' in text and '"last_done"' in text)
+    )
+
+
+def parse(source: Source) -> Imported:
+    """Return an entry per run; the phases of one run follow each other and differ in operation."""
+    text = source.text
+    if "RuntimeMS,Rank,MixType" in text:
+        return _of_live(source)
+    if "time ms [first]" in text:
+        rows = list(_of_csv(source))
+    elif '"last_done"' in text:
+        rows = [_of_object(each) for each in objects(source) if "last_done" in each]
+    else:
+        rows = list(_of_text(source))
+    if not rows:
+        raise usage(f"{source.path}: elbencho has no result in it", "was it stopped?")
+    entries = [_entry(source, run) for run in _runs(rows)]
+    if not entries:
+        raise usage(f"{source.path}: elbencho did nothing but flush in it", "was it stopped?")
+    spans = ",".join(f"{row['operation']}:{number(row['time ms [last]'])}" for row in rows)
+    identity = f"elbencho {spans}"
+    return Imported(entries=entries, identity=identity)
+
+
+def _runs(rows: list[Json]) -> list[list[Json]]:
+    """Part the rows where an operation comes again, or the setting changes."""
+    runs: list[list[Json]] = []
+    for row in rows:
+        last = runs[-1] if runs else []
+        again = any(row["operation"] == other["operation"] for other in last) or (
+            bool(last) and (_mixed(row) or _mixed(last[-1]))
+        )
+        if row["operation"] in BETWEEN:
+            # With --sync or --dropcache they come before and after every operation.
+            if last and row["operation"] == "SYNC":
+                last[-1].setdefault("synced", times(row.get("time ms [last]"), NS_PER_MS))
+            continue
+        if not last or again or _setting(row) != _setting(last[0]):
+            runs.append([])
+        runs[-1].append(row)
+    return runs
+
+
+def _mixed(row: Json) -> bool:
+    """Whether its reads and writes went on at the same time."""
+    return str(row["operation"]).startswith("RWMIX")
+
+
+def _setting(row: Json) -> Json:
+    names = (*CONFIG, "direct IO", "random", "label")
+    return {name: row[name] for name in names if row.get(name) not in (None, "")}
+
+
+def _entry(source: Source, rows: list[Json]) -> Json:
+    first = rows[0]
+    factors = {
+        ours: level
+        for theirs, ours in CONFIG.items()
+        if (level := whole(first.get(theirs)) if theirs != "path type" else first.get(theirs))
+        not in (None, "")
+    }
+    direct = _switch(first.get("direct IO"))
+    if direct is not None:
+        factors["direct"] = direct
+    if first.get("label"):
+        factors["test"] = str(first["label"])
+    if _mixed(first):
+        factors["operation"] = "mixed"
+    randomly = _switch(first.get("random"))
+    if randomly is not None:
+        factors["workload"] = "random" if randomly else "sequential"
+    phases = [phase for row in rows for phase in _phases(source, row)]
+    about = {
+        "tool": NAME,
+        "tool_version": first.get("version") or None,
+        "command": str(first.get("command") or "").replace('"', "").strip() or None,
+        "timer_resolution_ns": NS_PER_MS,
+    }
+    record = {"trial": {}, "path": {"direct": direct}, "source": about, "phases": phases}
+    return {"role": "trial", "name": NAME, "factors": factors, "record": record}
+
+
+def _switch(value: Any) -> bool | None:
+    return None if value in (None, "") else str(value) not in ("0", "false")
+
+
+def _phases(source: Source, row: Json) -> Iterator[Json]:
+    yield _phase(source, row, "", "WRITE" if _mixed(row) else str(row["operation"]).upper())
+    mixed = "rwmix read "
+    if any(row.get(f"{mixed}{name} [last]") not in (None, "") for name in ("MiB", "bytes")):
+        yield _phase(source, row, mixed, "READ")
+
+
+def _phase(source: Source, row: Json, prefix: str, operation: str) -> Json:
+    def of(name: str, which: str = "last") -> float | None:
+        return number(row.get(f"{prefix}{name} [{which}]"))
+
+    spans = [number(row.get(f"time ms [{which}]")) for which in ("first", "last")]
+    if spans[1] is None or spans[1] < 0:
+        raise usage(f"{source.path}: {operation} without the time of the last worker")
+    moved, entries = _bytes(row, prefix, "last"), of("entries")
+    transfer = whole(row.get("block size"))
+    hosts, threads = (whole(row.get(name)) for name in ("hosts", "threads"))
+    randomly = _switch(row.get("random")) and operation in ("READ", "WRITE")
+    name = PHASES.get(operation, operation.lower())
+    phase: Json = {
+        "name": f"random_{name}" if randomly else name,
+        "time_base": "wall",
+        "elapsed_ns": times(spans[1], NS_PER_MS),
+        "first_done_ns": times(spans[0], NS_PER_MS),
+        "last_done_ns": times(spans[1], NS_PER_MS),
+        "worker_count": threads * max(hosts or 1, 1) if threads else None,
+        "timer_resolution_ns": NS_PER_MS,
+    }
+    if operation in ("WRITE", "READ"):
+        phase |= {"user_bytes": moved, "stored_bytes": moved, "transfer_bytes": transfer}
+        phase["first_done_bytes"] = _bytes(row, prefix, "first")
+        phase["operations"] = moved // transfer if moved and transfer else None
+        phase["reported_bytes_per_s"] = of("bytes/s") or _sure(of("MiB/s"), of("MiB"), MIB)
+        phase["latency"] = _latency(row, f"{prefix}IO lat us")
+    else:
+        phase["operations"] = None if entries is None else round(entries)
+        phase["latency"] = _latency(row, f"{prefix}Ent lat us")
+    if operation == "WRITE":
+        phase["contract"] = "none"
+        if row.get("synced") is not None:
+            phase["outer_elapsed_ns"] = phase["elapsed_ns"] + row["synced"]
+    return phase
+
+
+def _bytes(row: Json, prefix: str, which: str) -> int | None:
+    """Return the bytes moved: exact where the number of files gives them, else of whole MiB."""
+    exact = whole(row.get(f"{prefix}bytes [{which}]"))
+    if exact is not None:
+        return exact
+    rounded = times(row.get(f"{prefix}MiB [{which}]"), MIB)
+    files, size = whole(row.get(f"{prefix}entries [{which}]")), whole(row.get("file size"))
+    if files and size and rounded is not None and abs(files * size - rounded) < MIB:
+        return files * size
+    return rounded or None  # less than a MiB is printed as 0
+
+
+def _sure(rate: float | None, amount: float | None, unit: int) -> float | None:
+    """Return a rate of whole numbers only where their rounding is small."""
+    sure = rate is not None and rate >= ROUNDED and amount is not None and amount >= ROUNDED
+    return rate * unit if sure and rate is not None else None
+
+
+def _latency(row: Json, name: str) -> Json | None:
+    found = {
+        ours: times(row.get(f"{name} [{theirs}]"), NS_PER_US) or None  # less than a µs is printed 0
+        for ours, theirs in (("min_ns", "min"), ("mean_ns", "avg"), ("max_ns", "max"))
+    }
+    return found if any(found.values()) else None
+
+
+# The files.
+
+
+def _of_csv(source: Source) -> Iterator[Json]:
+    lines = source.lines
+    start = next(n for n, line in enumerate(lines) if "time ms [first]" in line)
+    columns = [name.strip() for name in next(csv.reader([lines[start]]))]
+    for place, line in enumerate(lines[start + 1 :], start=start + 2):
+        if not line.strip() or "time ms [first]" in line:
+            continue  # a header of each run that was appended
+        values = next(csv.reader([line]), [])
+        if len(values) not in (len(columns), len(columns) + 1) or len(values) < 3:
+            raise usage(
+                f"{source.path}:{place}: {len(values)} fields where the header has {len(columns)}",
+                "the file is damaged there; mend or remove that line",
+            )
+        yield dict(zip(columns, (value.strip() for value in values), strict=False))
+
+
+def _of_object(found: Json) -> Json:
+    config = part(found.get("config"))
+    row: Json = {name.replace("_", " "): value for name, value in config.items()}
+    row |= {"path type": config.get("path_type"), "IO depth": config.get("io_depth")}
+    row |= {"direct IO": config.get("direct_io"), "random": config.get("random_offsets")}
+    row |= {"operation": found.get("phase_type", ""), "label": found.get("label")}
+    for which in ("first", "last"):
+        done = part(found.get(f"{which}_done"))
+        for prefix, values in (("", done), ("rwmix read ", part(done.get("rwmix_read")))):
+            for theirs, ours in KEYS.items():
+                row[f"{prefix}{ours} [{which}]"] = values.get(theirs)
+    delays = part(part(found.get("last_done")).get("latency"))
+    for theirs, ours in (("entries", "Ent lat us"), ("IO", "IO lat us")):
+        for name in ("min", "avg", "max"):
+            row[f"{ours} [{name}]"] = part(delays.get(theirs)).get(f"{name}_us")
+    return row
+
+
+def _of_text(source: Source) -> Iterator[Json]:
+    """Yield the operations of the table; a line without an operation belongs to the one above."""
+    command = re.search(r"^COMMAND(?: LINE)?: *(.{1,20000})$", source.text, re.MULTILINE)
+    version = re.search(r"^(?:ELBENCHO )?VERSION: *(\S{1,40})", source.text, re.MULTILINE)
+    row: Json = {}
+    for line in source.lines:
+        found = LINE.match(line)
+        if not found or found[2] not in LABELS:
+            continue
+        if found[1]:
+            if "time ms [last]" in row:
+                yield row
+            row = {"operation": found[1], "command": command and command[1]}
+            row["version"] = version and version[1]
+        if row:
+            name = LABELS[found[2]]
+            words = (found[3], found[4] or found[3])
+            for which, word in zip(("first", "last"), words, strict=True):
+                row[f"{name} [{which}]"] = _ms(word) if name == "time ms" else word
+    if "time ms [last]" in row:
+        yield row
+
+
+def _ms(text: str) -> float | None:
+    """Return milliseconds of `2784`, `905ms`, `2m3.241s` or `1h2m3s`."""
+    if text.isascii() and text.isdigit():
+        return number(text)
+    found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:([\d.]{1,20})s)?(?:(\d{1,9})ms)?", text)
+    values = [number(word or "0") for word in found.groups()] if found else [None]
+    if None in values:
+        return None
+    hours, minutes, seconds, ms = (float(value or 0) for value in values)
+    return round(((hours * 60 + minutes) * 60 + seconds) * 1000 + ms, 3)
+
+
+def _of_live(source: Source) -> Imported:
+    """Return each phase as it stood in its last line: the end of it came up to a second later."""
+    reader = csv.DictReader(line for line in source.lines if line.strip())
+    last: dict[str, Json] = {}
+    for row in reader:
+        mixed = row.get("MixType") or ""
+        if (row.get("Rank") or "") == "Total" and row.get("Phase"):
+            last[f"{row['Phase']} {mixed}"] = row
+    phases = []
+    for row in last.values():
+        elapsed, moved = times(row.get("RuntimeMS"), NS_PER_MS), whole(row.get("DoneBytes"))
+        operation = str(row["MixType"] if row.get("MixType") in ("Read", "Write") else row["Phase"])
+        if not elapsed:
+            continue
+        name = PHASES.get(operation.upper(), operation.lower())
+        phase: Json = {"name": name, "time_base": "wall", "elapsed_ns": elapsed}
+        phase |= {"user_bytes": moved, "stored_bytes": moved} if moved else {}
+        phase |= {"operations": whole(row.get("Entries"))} if not moved else {}
+        phases.append(phase | ({"contract": "none"} if name == "write" else {}))
+    if not phases:
+        raise usage(f"{source.path}: elbencho's live CSV has no line of all workers (rank Total)")
+    record = {"trial": {}, "source": {"tool": NAME}, "phases": phases}
+    entry = {"role": "trial", "name": NAME, "factors": {}, "record": record}
+    beside = source.path.name.replace(".live.csv", ".csv")
+    note = "a live CSV ends before its run does; the result CSV is exact"
+    return Imported(entries=[entry], notes=[note], beside=beside)

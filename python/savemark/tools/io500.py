@@ -1,0 +1,220 @@
+"""IO500: result.txt and result_summary.txt, from the scripts of 2018 to the program of today.
+
+Bandwidth is GiB/s, also where old files say GB/s; rates are thousands per second. The score is
+√(BW · MD), BW being the geometric mean of four phases and MD that of eight: it is computed again.
+A run whose score is [INVALID] has broken a rule of IO500, and none of its numbers count there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+
+from savemark.errors import usage
+from savemark.records.imported import Imported
+from savemark.records.run import Json
+from savemark.tools._numbers import GIB, NS_PER_S, number, times, whole
+from savemark.tools.source import Source
+
+NAME = "io500"
+WHAT = "result.txt and result_summary.txt of IO500"
+# Each phase of IO500: the test that it belongs to, and what that phase is called here.
+PHASES = {
+    "ior-easy-write": ("ior-easy", "write"),
+    "mdtest-easy-write": ("mdtest-easy", "create"),
+    "ior-hard-write": ("ior-hard", "write"),
+    "mdtest-hard-write": ("mdtest-hard", "create"),
+    "find": ("find", "find"),
+    "ior-easy-read": ("ior-easy", "read"),
+    "mdtest-easy-stat": ("mdtest-easy", "stat"),
+    "ior-hard-read": ("ior-hard", "read"),
+    "mdtest-hard-stat": ("mdtest-hard", "stat"),
+    "mdtest-easy-delete": ("mdtest-easy", "remove"),
+    "mdtest-hard-read": ("mdtest-hard", "read"),
+    "mdtest-hard-delete": ("mdtest-hard", "remove"),
+}
+TESTS = tuple(dict.fromkeys(test for test, _ in PHASES.values()))
+LINE = re.compile(
+    r"^\[RESULT *(-invalid)?\]\s+(?:(?:BW|IOPS)\s+phase\s+\d+\s+)?([a-z_-]{1,40})"
+    r"\s+(\S{1,40})\s+(\S{1,10}) *: *time +(\S{1,40}) seconds *(\[INVALID\])?",
+    re.MULTILINE,
+)
+SCORE = re.compile(
+    r"^\[SCORE *(-invalid)?\] Bandwidth (\S{1,40}) G\S*/s : IOPS (\S{1,40}) kiops : "
+    r"TOTAL (\S{1,40}) *(\[INVALID\])?",
+    re.MULTILINE,
+)
+# What six significant digits cannot show, beside the rounding of the phases themselves.
+AGREE = 1e-5
+
+
+@dataclass
+class Result:
+    """What a file says, whichever it is."""
+
+    rates: dict[str, float] = field(default_factory=dict)  # GiB/s, or thousands per second
+    rounding: dict[str, float] = field(default_factory=dict)  # share of the rate
+    seconds: dict[str, float] = field(default_factory=dict)
+    invalid: dict[str, str] = field(default_factory=dict)  # phase → what IO500 said
+    commands: dict[str, str] = field(default_factory=dict)
+    score: tuple[float, float, float] | None = None  # bandwidth, rate, total; as printed
+    version: str | None = None
+    ranks: int | None = None
+
+
+def recognises(source: Source) -> bool:
+    """Whether it has lines of results, or the sections of result.txt."""
+    if LINE.search(source.text):
+        return True
+    return ("[run]" in source.text and "config-hash" in source.text) or "[ior-easy-" in source.text
+
+
+def parse(source: Source) -> Imported:
+    """Return an entry per test (ior-easy, mdtest-hard, …); one without a result has failed."""
+    found = _of_summary(source) if LINE.search(source.text) else _of_result(source)
+    about = {"tool": NAME, "tool_version": found.version, **_validity(found)}
+    entries = [_entry(source, found, test, about) for test in TESTS]
+    identity = ",".join(f"{found.rates[name]:.3f}" for name in PHASES if name in found.rates)
+    return Imported(
+        entries=entries,
+        identity=f"io500 {identity}" if identity else "",
+    )
+
+
+def recomputed(rates: dict[str, float]) -> tuple[float, float, float] | None:
+    """Return bandwidth, rate and score of twelve phases; None where one is missing."""
+    if any(rates.get(name, 0) <= 0 for name in PHASES):
+        return None
+    bandwidths = [rate for name, rate in rates.items() if name.startswith("ior")]
+    others = [rate for name, rate in rates.items() if not name.startswith("ior")]
+    bandwidth, rate = (math.exp(sum(map(math.log, xs)) / len(xs)) for xs in (bandwidths, others))
+    return bandwidth, rate, math.sqrt(bandwidth * rate)
+
+
+def _entry(source: Source, found: Result, test: str, about: Json) -> Json:
+    factors: Json = {"test": test} | ({"ranks": found.ranks} if found.ranks else {})
+    head = {"role": "trial", "name": NAME, "factors": factors}
+    mine = [name for name, (of, _) in PHASES.items() if of == test]
+    phases = [_phase(found, name) for name in mine if name in found.rates]
+    if not phases:
+        message = f"{source.path.name}: IO500 ended before {test} had a result"
+        return {**head, "error": {"kind": "failed", "message": message, "hint": None}}
+    wrong = _arithmetic(found)
+    command = next((found.commands[name] for name in mine if name in found.commands), None)
+    record = {
+        "trial": {"workload": "metadata"} if test.startswith("md") else {},
+        "source": {**about, "command": command},
+        "phases": [{**phase, "arithmetic": wrong} for phase in phases],
+    }
+    return {**head, "record": record}
+
+
+def _phase(found: Result, name: str) -> Json:
+    rate, seconds = found.rates[name], found.seconds[name]
+    phase: Json = {
+        "name": PHASES[name][1],
+        "time_base": "wall",
+        "elapsed_ns": round(seconds * NS_PER_S),
+        "worker_count": found.ranks,
+    }
+    if name.startswith("ior"):
+        moved = times(rate * seconds, GIB)
+        phase |= {"user_bytes": moved, "stored_bytes": moved, "reported_bytes_per_s": rate * GIB}
+        if name.endswith("write"):
+            # IO500's rules: persistent before the close, and -e is always given.
+            phase["contract"] = "end"
+        else:
+            phase["shifted"] = True  # -C -Q 1: read by another rank, one node away
+    else:
+        phase |= {"operations": round(rate * 1000 * seconds), "reported_ops_per_s": rate * 1000}
+    return phase
+
+
+def _validity(found: Result) -> Json:
+    if found.invalid:
+        name, said = next(iter(found.invalid.items()))
+        return {"valid": False, "message": f"IO500 [INVALID] {name}: {said}"}
+    return {"valid": True if found.score else None}
+
+
+def _arithmetic(found: Result) -> str | None:
+    """Return how the printed score differs from that of the phases; None where it does not."""
+    again = recomputed(found.rates)
+    if found.score is None or again is None:
+        return None
+    unsure = AGREE + sum(found.rounding[name] for name in PHASES) / 4
+    parts = zip(("bandwidth", "rate", "score"), found.score, again, strict=True)
+    for what, printed, computed in parts:
+        if abs(printed - computed) > unsure * computed:
+            return f"the printed {what} is {printed:g}, its phases come to {computed:g}"
+    return None
+
+
+def _of_summary(source: Source) -> Result:
+    version = re.search(r"^IO500 version (\S{1,60})", source.text, re.MULTILINE)
+    found = Result(version=version[1] if version else None)
+    for bad, name, rate, _, seconds, worse in LINE.findall(source.text):
+        plain = name.replace("_", "-")
+        if plain in PHASES:
+            _add(source, found, plain, (rate, seconds))
+            if bad or worse:
+                found.invalid[plain] = "no reason is given"
+    score = SCORE.search(source.text)
+    if score:
+        _scored(found, score.group(2, 3, 4), bool(score[1] or score[5]))
+    return found
+
+
+def _of_result(source: Source) -> Result:
+    found, section = Result(), "run"
+    values: dict[str, dict[str, str]] = {}
+    for line in source.lines:
+        name = re.match(r"\[([A-Za-z-]{1,40})\]", line)
+        if name:
+            section = name[1]
+        elif line.startswith("; ERROR INVALID"):
+            found.invalid.setdefault(section, line.removeprefix("; ERROR INVALID").strip())
+        else:
+            key, equals, value = line.partition("=")
+            if equals:
+                values.setdefault(section, {})[key.strip()] = value.strip()
+    run = values.get("run", {})
+    found.version, found.ranks = run.get("version"), whole(run.get("procs", ""))
+    for phase, own in values.items():
+        if phase in PHASES and "score" in own:
+            _add(
+                source,
+                found,
+                phase,
+                (own["score"].split()[0] if own["score"] else "", own.get("t_delta", "")),
+            )
+            found.commands[phase] = own.get("exe", "")
+            if "[INVALID]" in own["score"]:
+                found.invalid.setdefault(phase, "no reason is given")
+    end = values.get("SCORE", {})
+    if end:
+        words = [(end.get(key, "").split() or [""])[0] for key in ("BW", "MD", "SCORE")]
+        _scored(found, words, "[INVALID]" in end.get("SCORE", ""))
+    return found
+
+
+def _add(source: Source, found: Result, name: str, words: tuple[str, str]) -> None:
+    rate, seconds = (number(word) for word in words)
+    if rate is None or seconds is None or rate < 0 or seconds < 0:
+        raise usage(
+            f"{source.path}: {name}: {words[0]} in {words[1]} s is no result", "it is damaged"
+        )
+    if seconds > 0:  # 0: the phase was left out
+        found.rates[name], found.seconds[name] = rate, seconds
+        digits = len(words[0].partition(".")[2])
+        found.rounding[name] = 0.5 / 10**digits / rate if rate else 0.0
+
+
+def _scored(found: Result, words: tuple[str, ...] | list[str], invalid: bool) -> None:
+    numbers = [number(word) for word in words]
+    if None not in numbers:
+        bandwidth, rate, total = (float(value or 0) for value in numbers)
+        found.score = bandwidth, rate, total
+    if invalid:
+        found.invalid.setdefault("the score", "no reason is given")

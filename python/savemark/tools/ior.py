@@ -1,0 +1,275 @@
+"""IOR: the text of versions 2 to 4, its CSV, its JSON, and the CSV of its ranks.
+
+A line of the results is one phase of one repeat: MiB/s, and seconds in which files are opened,
+bytes moved and files closed. IOPS are by the seconds of the transfers alone, so that they times
+the transfer size are not the bandwidth. IOR's JSON has had brackets in wrong places, so its parts
+are read one by one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from savemark.errors import usage
+from savemark.records.imported import Imported
+from savemark.records.run import Json
+from savemark.tools._ior_options import Options
+from savemark.tools._numbers import MIB, NS_PER_S, number, times, whole
+from savemark.tools.source import Source
+
+NAME = "ior"
+WHAT = "text, CSV, JSON and rank CSV of IOR"
+BANNER = re.compile(r"^IOR-(\S+?): MPI Coordinated Test of Parallel I/O", re.MULTILINE)
+CSV = "access,bw(MiB/s)"
+RANKS = "access,rank,runtime-with-openclose"
+# A part of the JSON that holds no other: parameters, options, one result, one line of the summary.
+PART = re.compile(r'(?:"([A-Za-z]+)"\s*:\s*)?(\{[^{}]*\})')
+# These say what IOR does next, and nothing about the numbers.
+HARMLESS = ("exists already and will be deleted", "unable to open the hintsFile")
+TROUBLE = re.compile(r"^\s*(?:ior )?(?:ERROR|WARNING)[: ].*", re.MULTILINE)
+COLUMNS = {
+    "bw(MiB/s)": "bwMiB",
+    "total(s)": "totalTime",
+    "iter": "iteration",
+    "xfer(KiB)": "xferKiB",
+}
+
+
+def recognises(source: Source) -> bool:
+    """Whether it has the banner, the header of a CSV, or JSON with IOR's parameters."""
+    first = source.text.lstrip()[:200]
+    if first.startswith((CSV, RANKS)) or BANNER.search(source.text):
+        return True
+    return '"bwMiB"' in source.text or '"bwMaxMIB"' in source.text
+
+
+def parse(source: Source) -> Imported:
+    """Return an entry per repeat, with the phases `write` and `read`."""
+    first = source.text.lstrip()[:200]
+    if first.startswith(RANKS):
+        return Imported(entries=[_of_ranks(source)])
+    if first.startswith(CSV):
+        tests = [(Options(), list(_table(source, source.lines, ",")))]
+    elif '"bwMiB"' in source.text or '"bwMaxMIB"' in source.text:
+        tests = list(_of_json(source))
+    else:
+        tests = list(_of_text(source))
+    version = _version(source)
+    said = [line.strip() for line in TROUBLE.findall(source.text)]
+    trouble = [line for line in said if not any(word in line for word in HARMLESS)]
+    trouble.sort(key=lambda line: "ERROR" not in line)  # a warning may tell why, an error does
+    entries = []
+    for options, rows in tests:
+        about: Json = {"tool": NAME, "tool_version": version, "command": options.command or None}
+        about |= {"valid": not trouble, "message": trouble[0] if trouble else None}
+        entries += list(_entries(source, options, rows, about))
+    return Imported(entries=entries)
+
+
+def _version(source: Source) -> str | None:
+    banner = BANNER.search(source.text)
+    found = banner or re.search(r'"Version"\s*:\s*"(?:IOR-)?([^"]{1,60})"', source.text)
+    return found[1] if found else None
+
+
+def _entries(source: Source, options: Options, rows: list[Json], about: Json) -> Iterator[Json]:
+    head = {"role": "trial", "name": NAME, "factors": options.factors()}
+    repeats: dict[int, list[Json]] = {}
+    for row in rows:
+        repeats.setdefault(row["iteration"], []).append(row)
+    for each in repeats.values():
+        phases = [_phase(options, row) for row in each]
+        record = {"trial": {}, "path": {"direct": options.direct}, "source": about}
+        yield {**head, "record": {**record, "phases": phases}}
+    if not repeats:
+        why = about["message"] or "it was stopped before its first result"
+        message = f"{source.path.name}: IOR has no result in it: {why}"
+        yield {**head, "error": {"kind": "failed", "message": message, "hint": None}}
+
+
+def _phase(options: Options, row: Json) -> Json:
+    bandwidth, elapsed = row["bandwidth"], row["elapsed_ns"]
+    moved = None if options.deadline else options.total
+    if row["coarse"]:
+        elapsed = round(moved / bandwidth * NS_PER_S) if moved and bandwidth else None
+    elif moved is None:
+        moved = times(bandwidth, elapsed / NS_PER_S)
+    transfer = row["transfer"] or options.size("t", "xfersize", "transferSize")
+    nodes = options.count("", "nodes")
+    phase = {
+        "name": row["access"],
+        "time_base": "wall",
+        "elapsed_ns": elapsed,
+        "user_bytes": moved,
+        "stored_bytes": moved,
+        "operations": moved // transfer if moved and transfer else None,
+        "worker_count": row["ranks"] or options.count("N", "tasks", "numTasks"),
+        "transfer_bytes": transfer,
+        # Of one client: what could fit into its memory.
+        "dataset_bytes": moved // nodes if moved and nodes else None,
+        "reported_bytes_per_s": bandwidth,
+        "statistic": row["statistic"],
+    }
+    if row["access"] == "write":
+        return phase | {"contract": options.contract}
+    return phase | {"shifted": options.shifted}
+
+
+def _row(source: Source, values: Json, before: int, where: str) -> Json | None:
+    """Return a line of results; None for one that is none (a removal, a failed test)."""
+    access = str(values.get("access", "")).strip()
+    if access not in ("write", "read"):
+        return None
+    bandwidth, elapsed = times(values.get("bwMiB"), MIB), times(values.get("totalTime"), NS_PER_S)
+    if bandwidth is None or elapsed is None or elapsed < 0 or bandwidth < 0:
+        raise usage(f"{source.path}{where}: a {access} without bandwidth or time", "it is damaged")
+    return {
+        "access": access,
+        "bandwidth": bandwidth,
+        "elapsed_ns": elapsed,
+        "coarse": _coarse(values.get("totalTime")),
+        "transfer": times(values.get("xferKiB"), 1024),
+        "ranks": whole(values.get("numTasks")),
+        "iteration": before if (n := whole(values.get("iteration"))) is None else n,
+        "statistic": values.get("statistic"),
+    }
+
+
+def _coarse(seconds: Any) -> bool:
+    """Whether half of the last digit of a time is more than half a percent of it."""
+    value = number(seconds) or 0.0
+    digits = len(str(seconds).partition(".")[2])
+    return bool(0.5 / 10**digits > 0.005 * value)
+
+
+# Text and CSV.
+
+
+def _of_text(source: Source) -> Iterator[tuple[Options, list[Json]]]:
+    """Yield the tests of a log: each begins with its options."""
+    command = re.search(r"^Command line\s*(?:used)?\s*:\s*(.+)$", source.text, re.MULTILINE)
+    words = command[1].strip() if command else ""
+    lines = source.lines
+    starts = [n for n, line in enumerate(lines) if re.match(r"(Options|Summary):\s*$", line)]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        shown = {}
+        for line in lines[start + 1 : end]:
+            pair = re.match(r"\s*([A-Za-z][A-Za-z ]{1,40}?)\s*[:=]\s*(.*?)\s*$", line)
+            if re.match(r"\s*(access\s+bw|Results:)", line):
+                break
+            if pair:
+                shown[pair[1]] = pair[2]
+        yield Options(words, shown), list(_table(source, lines[start:end], None, start))
+    if not starts:
+        yield Options(words), []
+
+
+def _table(
+    source: Source, lines: Iterable[str], separator: str | None, start: int = 0
+) -> Iterator[Json]:
+    columns: list[str] = []
+    before: dict[str, int] = {}
+    for number_, line in enumerate(lines, start=start + 1):
+        words = [word.strip() for word in line.split(separator)] or [""]
+        if words[0] == "access" and len(words) > 2:
+            columns = [COLUMNS.get(word, word) for word in words]
+        elif words[0] == "Operation":
+            columns = []  # the summary begins, which has others
+        elif words[0] in ("write", "read") and len(words) == len(columns):
+            row = _row(
+                source,
+                dict(zip(columns, words, strict=True)),
+                before.get(words[0], 0),
+                f":{number_}",
+            )
+            if row:
+                before[words[0]] = row["iteration"] + 1
+                yield row
+
+
+# JSON.
+
+
+def _of_json(source: Source) -> Iterator[tuple[Options, list[Json]]]:
+    found = re.search(r'"Command line"\s*:\s*("(?:[^"\\]|\\.){0,20000}")', source.text)
+    command = str(_object(found[1]) or "") if found else ""
+    tests: list[tuple[Json, list[Json]]] = []
+    summary: list[Json] = []
+    shown: Json = {}
+    for name, text in PART.findall(source.text):
+        values = _object(text)
+        if not isinstance(values, dict):
+            continue
+        if "bwMiB" in values and "access" in values:
+            if not tests:
+                tests.append((shown, []))
+            rows = tests[-1][1]
+            same = sum(row["access"] == values["access"] for row in rows)
+            row = _row(source, values, same, "")
+            rows += [row] if row else []
+        elif "bwMeanMIB" in values:
+            row = _row(source, _mean(values), 0, "")
+            summary += [row] if row else []
+        elif name in ("Parameters", "Options"):
+            if name == "Parameters":
+                shown = {}
+                tests.append((shown, []))
+            shown |= values
+    for shown, rows in tests or [({}, [])]:
+        yield Options(command, shown), rows or (summary if len(tests) < 2 else [])
+
+
+def _object(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _mean(values: Json) -> Json:
+    """Return the mean of the repeats as a row: JSON of some versions has nothing else."""
+    return {
+        "access": values.get("operation"),
+        "bwMiB": values.get("bwMeanMIB"),
+        "totalTime": values.get("MeanTime"),
+        "numTasks": values.get("numTasks"),
+        "statistic": "mean",
+    }
+
+
+# The CSV of the ranks.
+
+
+def _of_ranks(source: Source) -> Json:
+    """Return the ranks as one: rate times seconds of each, until the last had closed."""
+    sides: dict[str, list[tuple[float, float]]] = {}
+    for place, line in enumerate(source.lines[1:], start=2):
+        words = line.split(",")
+        if not line.strip() or words[0] not in ("write", "read"):
+            continue
+        values = [number(word) for word in words[1:]]
+        if len(values) < 5 or None in values:
+            raise usage(f"{source.path}:{place}: a rank without its time or rate", "it is damaged")
+        _, whole_s, _, whole_rate, _ = (float(value or 0) for value in values[:5])
+        if whole_s <= 0:
+            raise usage(f"{source.path}:{place}: a rank that took no time", "it is damaged")
+        sides.setdefault(words[0], []).append((whole_s, whole_s * whole_rate))
+    if not sides:
+        raise usage(f"{source.path}: no rank in it", "was IOR stopped before its end?")
+    phases = []
+    for access, ranks in sides.items():
+        ends = [seconds for seconds, _ in ranks]
+        moved = round(sum(amount for _, amount in ranks))
+        phase = {"name": access, "time_base": "wall", "elapsed_ns": round(max(ends) * NS_PER_S)}
+        phase |= {"user_bytes": moved, "stored_bytes": moved, "worker_count": len(ranks)}
+        phase["first_done_ns"] = round(min(ends) * NS_PER_S)
+        phase["last_done_ns"] = phase["elapsed_ns"]
+        if access == "write":
+            phase["contract"] = "unknown"
+        phases.append(phase)
+    record = {"trial": {}, "source": {"tool": NAME}, "phases": phases}
+    factors = {"ranks": max(len(ranks) for ranks in sides.values())}
+    return {"role": "trial", "name": NAME, "factors": factors, "record": record}
