@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::device::{cuda, cufile};
+use crate::error::Result;
 use crate::storage::uring;
 
 /// One ability.
@@ -17,7 +19,7 @@ pub struct Feature {
 
 /// Tries each ability once; writes nothing.
 pub fn list() -> Vec<Feature> {
-    vec![io_uring(), cachestat()]
+    vec![io_uring(), cachestat(), gpu(), cufile()]
 }
 
 fn io_uring() -> Feature {
@@ -27,6 +29,24 @@ fn io_uring() -> Feature {
             let hint = error.hint.as_deref().map(|hint| format!(" ({hint})")).unwrap_or_default();
             Feature { name: "io_uring", available: false, reason: format!("{error}{hint}") }
         }
+    }
+}
+
+/// NVIDIA's driver, and how many GPUs it sees.
+fn gpu() -> Feature {
+    let found = cuda::driver().map(|driver| format!("{}, {} GPUs", driver.library, driver.gpus()));
+    told("cuda", found)
+}
+
+/// GPUDirect Storage, and the mode that it would be in.
+fn cufile() -> Feature {
+    told("gds", cufile::driver().map(cufile::CuFile::describe))
+}
+
+fn told(name: &'static str, found: Result<String>) -> Feature {
+    match found {
+        Ok(reason) => Feature { name, available: true, reason },
+        Err(error) => Feature { name, available: false, reason: error.to_string() },
     }
 }
 

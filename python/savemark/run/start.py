@@ -13,6 +13,7 @@ from typing import Any
 import savemark._engine as engine
 from savemark.run import posix_probe
 from savemark.run import target as place
+from savemark.run import wheels
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast, forecast
 from savemark.run.loop import Loop, Tally
@@ -66,6 +67,7 @@ def start(request: Request, watcher: Watcher) -> Outcome:
     request = request.mounting(keys)
     study = request.prepare(keys)
     run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    wheels.find()
     one_engine = engine.Engine()
     with ExitStack() as stack:
         stack.enter_context(stop_in_order())
