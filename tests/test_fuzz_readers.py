@@ -25,7 +25,7 @@ from savemark.tools.source import Source
 
 DATA = Path(__file__).parent / "data"
 HEAD = {"run_id": "r", "savemark_version": "0", "started_at": "", "command": ["savemark"]}
-EXAMPLES = int(os.environ.get("SAVEMARK_FUZZ_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("SAVEMARK_FUZZ_EXAMPLES", "60"))
 # Of processor time, for one file; they take a few milliseconds.
 MOST_S = 2.0
 CHECKPOINT = "compression,streams,checkpoint_time,restore_time,total_time,timestamp,run_number\n"
