@@ -86,6 +86,15 @@ def test_the_same_setting_again_is_a_repeat(put):
     assert len(analyse(run.folder).results[0].cells) == 2
 
 
+def test_what_one_file_states_and_another_does_not_tells_them_apart(put):
+    folder = put(a=("fio/randread.json", "deep.json"), b=("fio/randread.json", "unknown.json"))
+    content = (folder / "deep.json").read_text().replace('"iodepth" : "4",', "")
+    (folder / "unknown.json").write_text(content)
+    run, _ = bring(folder)
+    assert [entry.factors.get("queue_depth") for entry in run.entries] == [4, None]
+    assert {entry.repeat for entry in run.entries} == {0}
+
+
 def test_the_same_run_is_counted_once(put):
     folder = put(
         a=("io500/result.txt", "one/result.txt"),

@@ -88,6 +88,7 @@ def test_clones_of_fio_add_up_and_their_bins_give_the_percentiles():
 
 
 def test_all_clients_of_fio_are_not_counted_twice():
+    assert len(entries("fio/clients.json")) == 1
     phase = phases("fio/clients.json")["write"]
     assert (phase["user_bytes"], phase["worker_count"], phase["contract"]) == (MIB, 2, "end")
 

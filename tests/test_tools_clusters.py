@@ -119,6 +119,20 @@ def test_three_outputs_of_elbencho_say_the_same():
             assert entry["factors"].items() >= wanted.items()
 
 
+def test_the_table_of_an_older_elbencho():
+    table = (
+        "OPERATION   RESULT TYPE         FIRST DONE   LAST DONE\n"
+        "=========== ================    ==========   =========\n"
+        "WRITE       Elapsed ms       :       84100      110100\n"
+        "            Throughput MiB/s :         940         724\n"
+        "            Total MiB        :       79100       79700\n"
+    )
+    (phase,) = read(text("a", table)).found.entries[0]["record"]["phases"]
+    assert (phase["first_done_ns"], phase["elapsed_ns"]) == (84_100_000_000, 110_100_000_000)
+    assert phase["first_done_bytes"] == 79100 * MIB
+    assert phase["reported_bytes_per_s"] == 724 * MIB
+
+
 def test_a_mix_of_elbencho_is_a_run_of_its_own():
     mixed, alone = entries("elbencho/mixed.csv")
     assert mixed["factors"]["operation"] == "mixed"
