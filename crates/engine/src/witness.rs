@@ -119,7 +119,7 @@ mod tests {
         let path = root.path().join("file");
         std::fs::write(&path, vec![7u8; 4 << 20]).unwrap();
         File::open(&path).unwrap().sync_all().unwrap();
-        let (device, machine) = witness.look().since(before);
+        let (device, machine, _) = witness.look().since(before);
         assert!(machine.unwrap().elapsed_ns > 0);
         if let Some(device) = device {
             assert!(device.written_bytes >= 4 << 20, "{device:?}");

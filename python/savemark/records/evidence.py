@@ -123,7 +123,7 @@ PARTS = {
 COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
 
 # The phases that move bytes to the storage and back; ours, and those of imported tools.
-WRITES = ("save", "write", "rewrite", "random_write", "iterate")
+WRITES = ("save", "write", "rewrite", "random_write", "iterate", "upload")
 # The solver's policies: what a save promises, and whether a crash leaves a whole state. One that is
 # not durable is `none` by its record.
 POLICIES = {
@@ -135,7 +135,7 @@ POLICIES = {
     "rename": ("rename", True),
     "double_buffer": ("behind", True),
 }
-READS = ("restore", "read", "reread", "random_read")
+READS = ("restore", "read", "reread", "random_read", "download")
 
 
 def of_record(record: Json, version: str) -> Json:

@@ -18,7 +18,7 @@ from savemark.run.repeats import next_block
 from savemark.run.request import Request
 from savemark.run.runner import Runner
 from savemark.run.signals import stop_in_order
-from savemark.run.start import Outcome, open_targets
+from savemark.run.start import Outcome, open_disks, open_targets
 from savemark.run.target import Target
 from savemark.run.watcher import Watcher
 from savemark.study.keys import Keys
@@ -55,7 +55,9 @@ def resume(path: Path, request: Request, watcher: Watcher) -> Outcome:
         folder.log(f"resumed with {len(left)} of {len(entries)} trials left")
         watcher.announce(found, left)
         wheels.find()
-        runner = Runner(engine.Engine(), path / "tools", {t.label: t for t in targets}, supervisor)
+        disks = open_disks(stack, found.study, head["run_id"], watcher)
+        by_label = {target.label: target for target in targets}
+        runner = Runner(engine.Engine(), path / "tools", by_label, supervisor, disks)
         return Outcome(
             path, Loop(found.study, keys, entries, folder, workspaces, runner, watcher).run()
         )
