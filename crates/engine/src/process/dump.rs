@@ -233,6 +233,7 @@ impl Dump {
         let criu = self.state.lock().expect(HELD).ended.map(|ended| ended.cpu).unwrap_or_default();
         ProcessTimes {
             criu: self.criu.version.clone(),
+            mode: "stream".into(),
             processes: self.table.processes.len() as u32,
             criu_cpu_ns: criu.user_ns + criu.system_ns,
             program_cpu_ns,

@@ -15,6 +15,7 @@ mod explain;
 mod feed;
 pub mod folder;
 mod guard;
+pub mod images;
 pub mod program;
 mod protocol;
 mod pump;

@@ -78,9 +78,4 @@ impl Table {
         }
         Ok(table)
     }
-
-    /// Whether a checkpoint is one of a process.
-    pub fn is_in(manifest: &Manifest) -> bool {
-        manifest.members.iter().any(|member| member.name == TABLE)
-    }
 }

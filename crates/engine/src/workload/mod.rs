@@ -16,6 +16,7 @@ pub mod codec;
 pub mod iterate;
 pub mod memcpy;
 pub mod metadata;
+pub mod process;
 pub mod random;
 pub mod sequential;
 
@@ -33,6 +34,8 @@ pub enum Options {
     Metadata(metadata::MetadataOptions),
     /// Solve an equation on many threads, and save the state every few iterations.
     Iterate(iterate::IterateOptions),
+    /// Save a running program with CRIU, kill it, restore it, and ask it whether its memory is right.
+    Process(process::ProcessOptions),
     /// Encode and decode a state in memory: what a codec can do without a storage.
     Codec(codec::CodecOptions),
     /// Copy a state in memory: what no storage can beat.
@@ -48,6 +51,7 @@ impl Options {
             named::<random::RandomOptions>("random"),
             named::<metadata::MetadataOptions>("metadata"),
             named::<iterate::IterateOptions>("iterate"),
+            named::<process::ProcessOptions>("process"),
             named::<codec::CodecOptions>("codec"),
             named::<memcpy::MemcpyOptions>("memcpy"),
         ]
@@ -61,6 +65,7 @@ impl Options {
             Self::Random(o) => o.validate(),
             Self::Metadata(o) => o.validate(),
             Self::Iterate(o) => o.validate(),
+            Self::Process(o) => o.validate(),
             Self::Codec(o) => o.validate(),
             Self::Memcpy(o) => o.validate(),
         }
@@ -74,6 +79,7 @@ impl Options {
             Self::Random(o) => Box::new(random::Random::new(o)),
             Self::Metadata(o) => Box::new(metadata::Metadata::new(o)),
             Self::Iterate(o) => Box::new(iterate::Iterate::new(o)),
+            Self::Process(o) => Box::new(process::Process::new(o)),
             Self::Codec(o) => Box::new(codec::Codec::new(o)),
             Self::Memcpy(o) => Box::new(memcpy::Memcpy::new(o)),
         }
