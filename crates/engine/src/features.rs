@@ -28,7 +28,8 @@ fn io_uring() -> Feature {
 
 /// Saving processes: an installed CRIU, and a kernel that has what it needs.
 fn criu() -> Feature {
-    let checked = Criu::find().and_then(|criu| criu.check().map(|()| format!("CRIU {}: its check passes", criu.version)));
+    let checked =
+        Criu::find().and_then(|criu| criu.check().map(|()| format!("CRIU {}: its check passes", criu.version)));
     tried("criu", checked)
 }
 

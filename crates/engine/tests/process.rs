@@ -21,6 +21,10 @@ use savemark_engine::{Error, Kind as Why};
 
 #[path = "process/failing.rs"]
 mod failing;
+#[path = "process/messages.rs"]
+mod messages;
+#[path = "process/stuck.rs"]
+mod stuck;
 use failing::Failing;
 
 const MIB: u64 = 1 << 20;
@@ -59,7 +63,11 @@ fn dump_of(pid: i32, after: After) -> DumpOptions {
     DumpOptions { pid, after, criu_options: Vec::new() }
 }
 
-fn save(storage: &dyn Storage, program: &Program, options: &SaveOptions) -> Result<savemark_engine::record::Phase, Error> {
+fn save(
+    storage: &dyn Storage,
+    program: &Program,
+    options: &SaveOptions,
+) -> Result<savemark_engine::record::Phase, Error> {
     let dump = dump_of(program.pid, After::Kill);
     process::save(storage, &dump, options, &mut Pool::default(), &Control::default()).map(|(_, phase)| phase)
 }
@@ -93,7 +101,8 @@ fn a_program_of_each_kind_goes_on_with_its_memory_under_every_codec() {
         let kind = kinds[(index + index / 3) % 3];
         let mut program = start(kind, 9 * MIB + 123);
         runs(&mut program);
-        let saved = save(&*storage, &program, &options(codec, streams)).unwrap_or_else(|e| panic!("{codec} {streams}: {e}"));
+        let saved =
+            save(&*storage, &program, &options(codec, streams)).unwrap_or_else(|e| panic!("{codec} {streams}: {e}"));
         does_not_run(&program);
         let restored = restore(&*storage).unwrap_or_else(|e| panic!("{codec} {streams}: {e}"));
         runs(&mut program);
@@ -146,7 +155,8 @@ fn a_program_that_is_to_run_on_does_and_its_numbers_are_refused_to_its_copy() {
     let storage = uring(place.path());
     let mut program = start(Kind::Tree, 4 * MIB);
     let dump = dump_of(program.pid, After::Run);
-    let save = |options: SaveOptions| process::save(&*storage, &dump, &options, &mut Pool::default(), &Control::default());
+    let save =
+        |options: SaveOptions| process::save(&*storage, &dump, &options, &mut Pool::default(), &Control::default());
     save(options(CodecName::Zstd, 2)).unwrap();
     runs(&mut program);
     let error = restore(&*storage).unwrap_err();
@@ -239,7 +249,8 @@ fn child_that_is_killed() {
         restore(&*storage).map(drop).unwrap();
     } else {
         let dump = dump_of(pid.parse().unwrap(), After::Kill);
-        process::save(&*storage, &dump, &options(CodecName::None, 2), &mut Pool::default(), &Control::default()).unwrap();
+        process::save(&*storage, &dump, &options(CodecName::None, 2), &mut Pool::default(), &Control::default())
+            .unwrap();
     }
 }
 

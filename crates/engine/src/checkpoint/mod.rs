@@ -22,10 +22,10 @@ mod stream;
 pub mod tree;
 pub mod tree_sink;
 
+pub use cut::Cut;
 pub use manifest::{MANIFEST, Manifest};
 pub use restore::{RestoreOptions, restore};
 pub use save::{SaveOptions, save};
-pub use cut::Cut;
 pub use state::{Demand, Directory, Feed, Member, Next, Sink, Source};
 
 use crate::error::Result;

@@ -153,7 +153,9 @@ impl<'a> Job<'a> {
     pub(super) fn take(&self, idle: bool) -> Result<Next<Cut>> {
         match self.source.feed() {
             Some(feed) => feed.take(idle),
-            None => Ok(self.cuts.get(self.next.fetch_add(1, Ordering::Relaxed)).map_or(Next::End, |cut| Next::Take(*cut))),
+            None => {
+                Ok(self.cuts.get(self.next.fetch_add(1, Ordering::Relaxed)).map_or(Next::End, |cut| Next::Take(*cut)))
+            }
         }
     }
 

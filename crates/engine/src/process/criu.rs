@@ -20,7 +20,8 @@ use crate::measure::cpu::Cpu;
 const OLDEST: (u32, u32) = (4, 2);
 /// Names the command where it is not on PATH.
 const VARIABLE: &str = "SAVEMARK_CRIU";
-const INSTALL: &str = "install CRIU 4.2 or newer (docs/processes.md says how), and put `criu` on PATH or name it in SAVEMARK_CRIU";
+const INSTALL: &str =
+    "install CRIU 4.2 or newer (docs/processes.md says how), and put `criu` on PATH or name it in SAVEMARK_CRIU";
 
 /// An installed CRIU that is new enough.
 #[derive(Clone, Debug)]
@@ -40,11 +41,15 @@ impl Criu {
         let asked = Command::new(&path).arg("--version").stdin(Stdio::null()).output();
         let said = asked.map_err(|e| Error::io("start", &path, e))?;
         let text = String::from_utf8_lossy(&said.stdout).into_owned();
-        let version = text.lines().find_map(|line| line.strip_prefix("Version:")).unwrap_or_default().trim().to_string();
+        let version =
+            text.lines().find_map(|line| line.strip_prefix("Version:")).unwrap_or_default().trim().to_string();
         match parsed(&version) {
             Some(found) if found >= OLDEST => Ok(Self { path, version }),
             Some(_) => Err(Error::refused(format!("CRIU {version} is too old: 4.2 or newer is needed")).hint(INSTALL)),
-            None => Err(Error::refused(format!("{} is no CRIU: it does not tell its version", path.display())).hint(INSTALL)),
+            None => {
+                Err(Error::refused(format!("{} is no CRIU: it does not tell its version", path.display()))
+                    .hint(INSTALL))
+            }
         }
     }
 
@@ -64,7 +69,13 @@ impl Criu {
     }
 
     /// Starts `criu ACTION` with logs and sockets in `folder`, images in `images` or streamed through `folder`.
-    pub fn start(&self, action: &'static str, folder: &Arc<Folder>, images: Option<&Path>, words: &[String]) -> Result<Running> {
+    pub fn start(
+        &self,
+        action: &'static str,
+        folder: &Arc<Folder>,
+        images: Option<&Path>,
+        words: &[String],
+    ) -> Result<Running> {
         let output = |name: String| {
             let path = folder.path().join(name);
             File::create(&path).map_err(|e| Error::io("create", &path, e))
@@ -180,14 +191,16 @@ impl Running {
     /// Ends it. Its sockets and pipes are closed already, so a dump cures the program and ends by itself; what does not is
     /// asked to, and killed in the end.
     pub fn stop(&mut self) {
-        for (signal, patience) in [(None, 5), (Some(Signal::TERM), 5), (Some(Signal::KILL), 60)] {
+        let most = super::patience().min(Duration::from_secs(5));
+        let last = Duration::from_secs(60);
+        for (signal, patience) in [(None, most), (Some(Signal::TERM), most), (Some(Signal::KILL), last)] {
             if let Some(signal) = signal {
                 // What it started is part of it; a half-restored program is not, and has no owner but this one.
                 let below = if self.action == "restore" { super::tree::pids(self.pid() as i32) } else { Vec::new() };
                 let _ = kill_process(self.pid, signal);
                 below.into_iter().skip(1).for_each(|pid| super::tree::signal(pid, signal));
             }
-            if self.wait(Duration::from_secs(patience)).is_some() {
+            if self.wait(patience).is_some() {
                 return;
             }
         }
@@ -234,7 +247,8 @@ pub fn options(text: &str) -> Result<Vec<String>> {
         None => Ok(text.split_whitespace().map(str::to_string).collect()),
         Some(word) => {
             let all = OPTIONS.map(|(name, valued)| format!("{name}{}", if valued { "=VALUE" } else { "" }));
-            Err(Error::usage(format!("criu_options: `{word}` is not known")).hint(format!("one of: {}", all.join(", "))))
+            Err(Error::usage(format!("criu_options: `{word}` is not known"))
+                .hint(format!("one of: {}", all.join(", "))))
         }
     }
 }

@@ -4,13 +4,16 @@ use crate::error::Error;
 
 /// A part of a line of the log, what it means, and the fix.
 const KNOWN: &[(&str, &str, &str)] = &[
-    ("CAP_CHECKPOINT_RESTORE", "CRIU lacks capabilities", "run savemark with sudo; in a container, as a privileged one"),
     (
-        "Operation not permitted",
-        "the kernel does not permit it",
-        "run savemark with sudo (in a container: privileged); end strace or a debugger that holds the program",
+        "CAP_CHECKPOINT_RESTORE",
+        "CRIU lacks capabilities",
+        "run savemark with sudo; in a container, as a privileged one",
     ),
-    ("is being ptraced", "a debugger or strace holds the program", "end it (`grep TracerPid /proc/PID/status`), then save again"),
+    (
+        "is being ptraced",
+        "a debugger or strace holds the program",
+        "end it (`grep TracerPid /proc/PID/status`), then save again",
+    ),
     (
         "shell-job",
         "the program belongs to the terminal that it was started from",
@@ -61,13 +64,42 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "the program has a large file open that was deleted",
         "add --criu-options=--ghost-limit=1G (as large as the file)",
     ),
-    ("has bad size", "a file that the program had open has another size now", "put the file back as it was, then restore again"),
-    ("has bad mode", "a file that the program had open has another mode now", "put the file back as it was, then restore again"),
-    ("has bad build-ID", "a library or program file has changed since the save", "restore on the system that it was saved on"),
-    ("Can't open file", "a file that the program had open is missing", "put the file back where it was, then restore again"),
-    ("[io_uring]", "the program uses io_uring, which CRIU cannot save", "let it use plain reads and writes (many programs have a switch)"),
-    ("io_uring", "the program uses io_uring, which CRIU cannot save", "let it use plain reads and writes (many programs have a switch)"),
-    ("userfaultfd", "the program uses userfaultfd, which CRIU cannot save", "let it run without (a live migration or a garbage collector may use it)"),
+    (
+        "has bad size",
+        "a file that the program had open has another size now",
+        "put the file back as it was, then restore again",
+    ),
+    (
+        "has bad mode",
+        "a file that the program had open has another mode now",
+        "put the file back as it was, then restore again",
+    ),
+    (
+        "has bad build-ID",
+        "a library or program file has changed since the save",
+        "restore on the system that it was saved on",
+    ),
+    (
+        "Can't open file",
+        "a file that the program had open is missing",
+        "put the file back where it was, then restore again",
+    ),
+    (
+        // The kernel passes on no descriptor of a ring.
+        "send_fds failed (-22)",
+        "the program uses io_uring, which CRIU cannot save",
+        "let it use plain reads and writes (many programs have a switch)",
+    ),
+    (
+        "io_uring",
+        "the program uses io_uring, which CRIU cannot save",
+        "let it use plain reads and writes (many programs have a switch)",
+    ),
+    (
+        "userfaultfd",
+        "the program uses userfaultfd, which CRIU cannot save",
+        "let it run without (a live migration or a garbage collector may use it)",
+    ),
     (
         "nvidia",
         "the program uses an NVIDIA GPU",
@@ -78,7 +110,11 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "the program has a device or another file open that CRIU cannot save",
         "close it before saving; the line of the log names it",
     ),
-    ("Can't handle non-regular mapping", "the program has a device mapped into its memory", "close the device before saving"),
+    (
+        "Can't handle non-regular mapping",
+        "the program has a device mapped into its memory",
+        "close the device before saving",
+    ),
     (
         "File exists",
         "the number of a process of the program is in use",
@@ -91,17 +127,26 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ),
     ("is within dumped tree", "CRIU itself belongs to the program", "run savemark from another terminal"),
     ("No space left on device", "a disk is full", "free some space"),
+    (
+        "Operation not permitted",
+        "the kernel does not permit it",
+        "run savemark with sudo (in a container: privileged); end strace or a debugger that holds the program",
+    ),
 ];
 
 /// The first line that says an error, as CRIU numbers its places in the source.
 fn first_error(log: &str) -> Option<&str> {
-    let errors = log.lines().filter(|line| line.contains("Error (") && !line.contains("rlimit:"));
-    errors.map(|line| line.split_once("): ").map_or(line, |(_, text)| text)).next()
+    log.lines().find(|line| is_error(line)).map(|line| line.split_once("): ").map_or(line, |(_, text)| text))
+}
+
+/// That it cannot raise its own limits stops CRIU from nothing.
+fn is_error(line: &str) -> bool {
+    line.contains("Error (") && !line.contains("rlimit:")
 }
 
 /// Why `criu ACTION` failed.
 pub fn error(action: &str, log: &str) -> Error {
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains("Error (") || line.contains("Warn  (")).collect();
+    let lines: Vec<&str> = log.lines().filter(|line| is_error(line)).collect();
     let known = KNOWN.iter().find(|(part, ..)| lines.iter().any(|line| line.contains(part)));
     let said = first_error(log).map_or("it says nothing".to_string(), |line| format!("`{}`", line.trim()));
     match known {
@@ -117,7 +162,7 @@ mod tests {
 
     #[test]
     fn known_lines_get_a_fix_and_others_are_shown() {
-        let log = "Error (criu/util.c:1534): rlimit: Can't setup RLIMIT_NOFILE for self\n\
+        let log = "Error (criu/util.c:1534): rlimit: Can't setup RLIMIT_NOFILE for self: Operation not permitted\n\
                    (00.01) Error (criu/sk-inet.c:191): inet: Connected TCP socket, consider using --tcp-established option.\n\
                    (00.02) Error (criu/cr-dump.c:2111): Dumping FAILED.\n";
         let told = error("dump", log);

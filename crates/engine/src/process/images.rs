@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::PATIENCE;
 use super::criu::{Criu, Ended, Running};
 use super::folder::Folder;
 use super::guard::Guard;
+use super::patience;
 use super::stats;
 use super::tree::Tree;
 use crate::control::Control;
@@ -111,7 +111,7 @@ fn serve_pages(criu: &Criu, folder: &Arc<Folder>, images: &Path) -> Result<Runni
 
 /// As long as a slow disk needs for so many bytes: CRIU spins for ever over an image that ends too early.
 fn finish(running: &mut Running, bytes: u64, control: &Control) -> Result<Ended> {
-    let most = PATIENCE + Duration::from_secs(bytes >> 24);
+    let most = patience() + Duration::from_secs(bytes >> 24);
     running.finish(most, || control.check()).inspect_err(|_| running.stop())
 }
 

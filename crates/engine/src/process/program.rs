@@ -106,8 +106,9 @@ impl Program {
                 let len = (end - at).min(block.len() as u64 - at % block.len() as u64) as usize;
                 payload::fill(payload, seed, at, &mut block[..len]);
                 sum.update(&block[..len]);
-                input.write_all(&block[..len]).map_err(|e| {
-                    Error { source: Some(e), ..Error::failed("the program of the workload ended before it was ready") }
+                input.write_all(&block[..len]).map_err(|e| Error {
+                    source: Some(e),
+                    ..Error::failed("the program of the workload ended before it was ready")
                 })?;
                 at += len as u64;
             }
@@ -133,12 +134,18 @@ impl Program {
                 return Err(Error::corrupt(format!("part {index} of the program's memory is not what it was given")));
             }
             if self.counts.get(index).is_some_and(|before| count <= *before) {
-                return Err(Error::corrupt(format!("part {index} of the program does not go on: it counted to {count}")));
+                return Err(Error::corrupt(format!(
+                    "part {index} of the program does not go on: it counted to {count}"
+                )));
             }
             counts.push(count);
         }
         if counts.len() as u64 != self.kind.parts() {
-            return Err(Error::corrupt(format!("{} of {} parts of the program answer", counts.len(), self.kind.parts())));
+            return Err(Error::corrupt(format!(
+                "{} of {} parts of the program answer",
+                counts.len(),
+                self.kind.parts()
+            )));
         }
         self.counts = counts;
         Ok(())

@@ -10,17 +10,17 @@ use super::guard::Guard;
 use super::pump::Pump;
 use super::serve::Serve;
 use super::slots::Slots;
+use super::stats;
 use super::table::Table;
 use super::tree::{self, Tree};
-use super::stats;
 use crate::buffer::Pool;
 use crate::checkpoint::restore::open;
 use crate::checkpoint::{self, Manifest, RestoreOptions};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::measure::clock;
 use crate::record::{Phase, ProcessTimes, Stage};
 use crate::storage::Storage;
-use crate::measure::clock;
 
 /// A program that runs again.
 #[derive(Clone, Debug)]
@@ -41,7 +41,12 @@ pub struct Restored {
 /// # Errors
 /// `Corrupt`, naming shard and offset of the first bad chunk; `Refused` if a process of this number is there; CRIU's
 /// reasons. In all cases no process of the checkpoint has run, and none is left.
-pub fn restore(storage: &dyn Storage, options: &RestoreOptions, pool: &mut Pool, control: &Control) -> Result<Restored> {
+pub fn restore(
+    storage: &dyn Storage,
+    options: &RestoreOptions,
+    pool: &mut Pool,
+    control: &Control,
+) -> Result<Restored> {
     let criu = Criu::find()?;
     let start_ns = clock::now();
     let manifest = open(storage)?;
@@ -111,10 +116,11 @@ fn check_free(table: &Table) -> Result<()> {
 fn describe(phase: &mut Phase, opened_ns: u64, fetch_ns: u64, times: ProcessTimes) {
     phase.cpu_user_ns += times.criu_cpu_ns;
     phase.cpu_system_ns += times.program_cpu_ns;
-    let stage = |name: &str, elapsed_ns| Stage { name: name.into(), elapsed_ns };
-    phase.stages.insert(0, stage("open", opened_ns));
+    if let Some(open) = phase.stages.first_mut() {
+        open.elapsed_ns += opened_ns;
+    }
     let rest = phase.elapsed_ns.saturating_sub(opened_ns + fetch_ns);
-    phase.stages.push(stage("restore", rest));
+    phase.stages.push(Stage { name: "restore".into(), elapsed_ns: rest });
     phase.process = Some(times);
 }
 

@@ -107,7 +107,8 @@ impl<'a> Serve<'a> {
             over: false,
             stopped: false,
         };
-        let wake = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK);
+        let wake =
+            rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| Error { source: Some(e.into()), ..Error::failed("cannot make an eventfd") })?;
         Ok(Self { manifest, slots, shared: Mutex::new(shared), wanted: Condvar::new(), wake, chunks, names })
     }
@@ -274,13 +275,16 @@ fn chunks_of(manifest: &Manifest, member: &Member) -> Result<std::ops::Range<usi
     let first = manifest.chunks.partition_point(|chunk| chunk.offset < member.offset);
     let last = manifest.chunks.partition_point(|chunk| chunk.offset < end);
     let fits = manifest.chunks.get(first).is_some_and(|chunk| chunk.offset == member.offset)
-        && manifest.chunks[first..last].last().is_some_and(|chunk| {
-            chunk.offset + chunk.user_bytes <= end.next_multiple_of(crate::buffer::ALIGN as u64)
-        });
+        && manifest.chunks[first..last]
+            .last()
+            .is_some_and(|chunk| chunk.offset + chunk.user_bytes <= end.next_multiple_of(crate::buffer::ALIGN as u64));
     match fits {
         true => Ok(first..last),
-        false => Err(Error::usage(format!("{} shares a chunk with another image: it was not saved as a process", member.name))
-            .hint("restore the images as files, then run criu restore --images-dir")),
+        false => Err(Error::usage(format!(
+            "{} shares a chunk with another image: it was not saved as a process",
+            member.name
+        ))
+        .hint("restore the images as files, then run criu restore --images-dir")),
     }
 }
 
@@ -313,7 +317,8 @@ impl Sink for Serve<'_> {
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        let mut window = self.window(offset, bytes.len()).ok_or_else(|| Error::failed("no room; this is a bug in savemark"))?;
+        let mut window =
+            self.window(offset, bytes.len()).ok_or_else(|| Error::failed("no room; this is a bug in savemark"))?;
         window[..bytes.len()].copy_from_slice(bytes);
         self.filled(offset, window);
         Ok(())

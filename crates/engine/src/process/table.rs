@@ -52,7 +52,7 @@ impl Table {
             format: FORMAT.into(),
             version: VERSION,
             root: tree.root,
-            processes: tree.pids(),
+            processes: Vec::new(),
             stopped: tree.stopped().to_vec(),
             program: super::tree::name(tree.root),
             criu,

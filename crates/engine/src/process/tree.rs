@@ -26,7 +26,9 @@ impl Tree {
             return Err(Error::usage(format!("there is no process {root}")).hint("see `ps -e` for its number"));
         }
         if state(root) == Some('Z') {
-            return Err(Error::usage(format!("the process {root} has ended; its parent has not asked for its result yet")));
+            return Err(Error::usage(format!(
+                "the process {root} has ended; its parent has not asked for its result yet"
+            )));
         }
         let all = pids(root);
         if all.contains(&(std::process::id() as i32)) {
@@ -154,7 +156,9 @@ fn wait(all: &[i32], most: Duration, or_zombie: bool) -> Result<()> {
             }
             if start.elapsed() > most {
                 return Err(Error::failed(format!("the process {pid} was killed and its number is still in use"))
-                    .hint("its parent has not asked for its result (a zombie): end the parent; see `ps -o ppid= PID`"));
+                    .hint(
+                        "its parent has not asked for its result (a zombie): end the parent; see `ps -o ppid= PID`",
+                    ));
             }
             std::thread::sleep(Duration::from_millis(2));
         }

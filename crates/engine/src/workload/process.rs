@@ -219,12 +219,11 @@ impl<'a> Process<'a> {
         watch.stage("dump");
         let source = TreeSource::open(folder.path())?;
         let options = self.options.save_options();
-        let (_, saved) =
-            checkpoint::save(&source, &*bench.storage, &options, &mut bench.memory.pool, bench.control)?;
+        let (_, saved) = checkpoint::save(&source, &*bench.storage, &options, &mut bench.memory.pool, bench.control)?;
         let mut times = self.times(&criu, &dumped.done, Tree::of(pid)?.cpu_ns().saturating_sub(before));
         times.processes = Tree::of(pid)?.pids().len() as u32;
-        let whole = watch.finish("save");
-        let mut phase = joined(whole, saved);
+        watch.stage("save");
+        let mut phase = joined(watch.finish("save"), saved);
         add(&mut phase, times, dumped.done.ended);
         dumped.kill()?;
         Ok(phase)
@@ -352,15 +351,19 @@ fn directory<'b>(bench: &'b Bench) -> Result<&'b Path> {
     })
 }
 
-/// The measurements of the part that moved bytes, in a phase that did more.
+/// The measurements of the part that moved bytes, in a phase that did more: of its stages, `save` or `fetch` was that part.
 fn joined(whole: Phase, part: Phase) -> Phase {
-    Phase {
-        elapsed_ns: whole.elapsed_ns,
-        cpu_user_ns: whole.cpu_user_ns,
-        cpu_system_ns: whole.cpu_system_ns,
-        stages: whole.stages.into_iter().chain(part.stages).collect(),
-        ..part
+    let mut stages = Vec::new();
+    for mut stage in whole.stages {
+        if matches!(&*stage.name, "save" | "fetch") {
+            let known: u64 = part.stages.iter().map(|stage| stage.elapsed_ns).sum();
+            stages.extend(part.stages.iter().cloned());
+            (stage.name, stage.elapsed_ns) = ("files".into(), stage.elapsed_ns.saturating_sub(known));
+        }
+        stages.push(stage);
     }
+    let (elapsed_ns, cpu_user_ns, cpu_system_ns) = (whole.elapsed_ns, whole.cpu_user_ns, whole.cpu_system_ns);
+    Phase { elapsed_ns, cpu_user_ns, cpu_system_ns, stages, ..part }
 }
 
 fn add(phase: &mut Phase, times: ProcessTimes, ended: Ended) {
