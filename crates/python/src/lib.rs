@@ -197,6 +197,18 @@ fn features() -> String {
     json(&savemark_engine::features::list())
 }
 
+/// What can be put to a crash test, and what each promises.
+#[pyfunction]
+fn crash_contracts() -> String {
+    json(&savemark_crash::contracts())
+}
+
+/// One crash test. Only in a process of its own, with one thread, that ends after it.
+#[pyfunction]
+fn crash(py: Python<'_>, job: &str) -> PyResult<String> {
+    savemark_crash::run(job).map(|done| json(&done)).map_err(|e| raise(py, e))
+}
+
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("EngineError", module.py().get_type::<EngineError>())?;
@@ -211,6 +223,8 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(format_size, module)?)?;
     module.add_function(wrap_pyfunction!(describe_host, module)?)?;
     module.add_function(wrap_pyfunction!(features, module)?)?;
+    module.add_function(wrap_pyfunction!(crash_contracts, module)?)?;
+    module.add_function(wrap_pyfunction!(crash, module)?)?;
     checkpoint::add_to(module)?;
     witness::add_to(module)?;
     Ok(())

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 
+import polars as pl
+
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, listing
 from savemark.records.frame import setting
+
+# So many times the combinations that are there, and it was no design of all.
+SPARSE = 4
 
 
 @check(
@@ -27,7 +32,9 @@ def complete(evidence: Evidence) -> Finding:
     if not failed and not missing and not holes:
         if not planned:
             return Finding(Verdict.UNVERIFIED, "The run holds no trial." + torn)
-        return Finding(Verdict.OK, f"All {planned} trials of the plan finished." + torn)
+        left = sum(each["cells"] for each in run.missing_levels)
+        less = f" {count(left, 'setting')} of the study cannot be measured here." if left else ""
+        return Finding(Verdict.OK, f"All {planned} trials of the plan finished." + less + torn)
     parts, fixes, cause = [], [], ""
     if failed:
         names = (setting(e.factors) if e.role == "trial" else e.name for e in failed)
@@ -59,6 +66,26 @@ def complete(evidence: Evidence) -> Finding:
     )
 
 
+def _dropped(rows: pl.DataFrame) -> list[str]:
+    """What tables (rates without times) show of one phase and not of another."""
+    tables = rows.filter(pl.col("elapsed_ns").is_null() & (pl.col("reported_bytes_per_s") > 0))
+    parts = []
+    groups = tables.filter(pl.col("phase").is_in(["read", "write"])).group_by("label", "given")
+    for _, table in groups:
+        have = {
+            str(phase): set(part["setting"])
+            for (phase,), part in table.group_by("phase", maintain_order=True)
+        }
+        if not have.get("read", set()) & have.get("write", set()):
+            continue  # they are tables of two things
+        for phase, others in (("read", "write"), ("write", "read")):
+            lacking = have.get(others, set()) - have.get(phase, set())
+            if have.get(phase) and lacking:
+                many = count(len(lacking), "setting")
+                parts.append(f"the table has no {phase} of {many} ({listing(sorted(lacking))})")
+    return parts
+
+
 def _holes(evidence: Evidence) -> str:
     """What imported trials lack of a full and even design; there is no plan to compare with."""
     rows = evidence.imported
@@ -70,10 +97,12 @@ def _holes(evidence: Evidence) -> str:
     if len(names) > 1:
         full = math.prod(rows[name].n_unique() for name in names)
         there = rows.select(names).n_unique()
-        if there < full:
+        # Files of several experiments are no design of all combinations.
+        if there < full <= SPARSE * there:
             parts.append(f"{there} of {full} combinations of {listing(names)} are there")
     counts = rows.group_by("label", "setting", "phase").len()["len"]
     if counts.n_unique() > 1:
         low, high = min(counts), max(counts)
         parts.append(f"settings have {low} to {high} repeats")
+    parts += _dropped(rows)
     return "; ".join(parts)

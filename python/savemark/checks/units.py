@@ -8,6 +8,9 @@ from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, keys, listing, settings
 
 TOLERANCE = 0.02
+# A rate of a table is a rate of a run within the table's rounding; fewer than these may be chance.
+SAME, LEAST = 2e-4, 3
+STATED = ("nodes", "ranks", "stripes", "segments", "workers", "transfer_size", "layout")
 # Ratios that give a mistake away, and what it is.
 SLIPS = {
     1.024: "1000 taken for 1024 in one step: MiB / 1000 called GiB, or kB called KiB",
@@ -22,12 +25,25 @@ SLIPS = {
 @check(
     "HC-21",
     "The arithmetic holds",
-    rule="printed rate = bytes / time = operations × transfer size, each within 2 %",
+    rule="printed rate = bytes / time = operations × transfer size, each within 2 %; a printed "
+    "score is that of its phases; a table's rates are those of the runs beside it",
     verdict="BLOCK",
 )
 def consistent(evidence: Evidence) -> Finding:
     """Recompute what the tool printed from the other numbers that it printed."""
     rows = evidence.trials
+    wrong = rows.filter(pl.col("arithmetic").is_not_null())
+    if not wrong.is_empty():
+        return Finding(
+            Verdict.BLOCK,
+            f"{settings(keys(wrong))}: {listing(wrong['arithmetic'].unique().sort(), 2)}.",
+            "The numbers come from different runs, or were changed by hand.",
+            "Import the tool's own output.",
+            keys(wrong),
+        )
+    summary = _summaries(evidence.imported)
+    if summary is not None:
+        return summary
     bytes_ = pl.col("user_bytes").fill_null(pl.col("stored_bytes"))
     computed = bytes_ / pl.col("elapsed_ns") * 1e9
     by_ops = pl.col("reported_ops_per_s") * pl.col("transfer_bytes")
@@ -48,6 +64,40 @@ def consistent(evidence: Evidence) -> Finding:
             return Finding(Verdict.OK, "All figures are computed here, from one set of counters.")
         return Finding(Verdict.UNVERIFIED, "The file has no two numbers that could disagree.")
     return Finding(Verdict.OK, f"Printed and computed rates agree in {count(len(known), 'phase')}.")
+
+
+def _summaries(rows: pl.DataFrame) -> Finding | None:
+    """Compare rates that have no time (tables of a report) with the runs they may be of.
+
+    A summary is of the runs with its own levels of all factors that it states, and of its phase.
+    """
+    said = rows.filter(pl.col("elapsed_ns").is_null() & (pl.col("reported_bytes_per_s") > 0))
+    runs = rows.filter(pl.col("elapsed_ns").is_not_null() & (pl.col("reported_bytes_per_s") > 0))
+    if said.is_empty() or runs.is_empty():
+        return None
+    shared = ["phase", *(name for name in STATED if name in rows.columns)]
+    hits = {1.0: said.clear()} | {slip: said.clear() for slip in SLIPS}
+    for levels, part in said.group_by(shared):
+        known = [
+            pl.col(n) == level for n, level in zip(shared, levels, strict=True) if level is not None
+        ]
+        rates = runs.filter(*known)["reported_bytes_per_s"].to_numpy()
+        claims = part["reported_bytes_per_s"]
+        for slip in hits if len(rates) else ():
+            near = [float(abs(claim / slip / rates - 1).min()) < SAME for claim in claims]
+            hits[slip] = pl.concat([hits[slip], part.filter(pl.Series(near))])
+    best = max(hits, key=lambda slip: len(hits[slip]))
+    if best == 1.0 or len(hits[best]) < LEAST:
+        return None
+    found = hits[best]
+    return Finding(
+        Verdict.BLOCK,
+        f"{settings(keys(found))}: {count(len(found), 'published rate')} × {1 / best:.6g} "
+        "are rates of the runs beside them.",
+        f"Most likely {SLIPS[best]}.",
+        "Use the runs; in the published table, correct the unit or the numbers.",
+        keys(found),
+    )
 
 
 def _off(rows: pl.DataFrame, name: str, what: str) -> Finding:
@@ -83,28 +133,38 @@ def labelled(evidence: Evidence) -> Finding:
     rows = evidence.imported
     if rows.is_empty():
         return Finding(Verdict.OK, "Not applicable: the plan names what ran.")
-    wrong = rows.filter(pl.col("label_conflict").is_not_null() & (pl.col("label_conflict") != ""))
+    conflict = pl.col("label_conflict")
+    wrong = rows.filter(conflict.is_not_null() & (conflict != ""))
+    hashed = rows.filter(pl.col("source_sha256").is_not_null())
+    labels = pl.col("label").n_unique().over("source_sha256")
+    files = pl.col("source_file").n_unique().over("source_sha256")
+    twice = hashed.filter((labels > 1) | (files > 1))
+    parts, fixes = [], []
     if not wrong.is_empty():
+        said = listing(wrong["label_conflict"].unique().sort(), 2)
+        parts.append(f"{settings(keys(wrong))}: {said}")
+        fixes.append("Trust the command line, and name the series after it.")
+    if not twice.is_empty():
+        parts.append(f"{_names(twice)} are the same file")
+        fixes.append("Find the original of what is there twice, or leave both out.")
+    if parts:
         return Finding(
             Verdict.BLOCK,
-            f"{settings(keys(wrong))}: {listing(wrong['label_conflict'].unique().sort(), 2)}.",
-            "The file was renamed, or the script passed other values than it wrote down.",
-            "Trust the command line, and name the series after it.",
-            keys(wrong),
+            "; ".join(parts) + ".",
+            "A file was renamed or copied over another, or the script passed other values than it "
+            "wrote down.",
+            " ".join(fixes),
+            keys(pl.concat([wrong, twice])),
         )
-    hashed = rows.filter(pl.col("source_sha256").is_not_null())
     if hashed.is_empty():
         return Finding(Verdict.UNVERIFIED, "Neither command nor digest of the files is recorded.")
-    twice = hashed.filter(pl.col("label").n_unique().over("source_sha256") > 1)
-    if not twice.is_empty():
-        names = listing(twice["label"].unique(maintain_order=True))
-        return Finding(
-            Verdict.BLOCK,
-            f"{names} are the same file.",
-            "One was copied over the other; the data behind one label is lost.",
-            "Find the original, or leave both out.",
-            keys(twice),
-        )
     return Finding(
         Verdict.OK, f"{count(hashed['source_sha256'].n_unique(), 'file')}, all different."
     )
+
+
+def _names(rows: pl.DataFrame) -> str:
+    """The labels of some rows, or their files where there is one label."""
+    several = rows["label"].n_unique() > 1
+    name = pl.col("label") if several else pl.col("source_file").fill_null(pl.col("label"))
+    return listing(rows.select(name).to_series().unique(maintain_order=True))

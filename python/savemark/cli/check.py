@@ -60,12 +60,14 @@ def _judge(arguments: tuple[str, ...]) -> dict[str, Analysis]:
     if files:
         from savemark.cli.import_ import head
         from savemark.records.assemble import write_folder
-        from savemark.records.imported import read_source
+        from savemark.records.gather import gather
 
-        sources = [read_source(text) for text in files]
+        sources, skipped = gather(files)
         with TemporaryDirectory(prefix="savemark-check-") as scratch:
             facts = head(datetime.now().astimezone())
-            judged[", ".join(files)] = analyse(write_folder(sources, Path(scratch, "run"), facts))
+            judged[", ".join(files)] = analyse(
+                write_folder(sources, Path(scratch, "run"), facts, skipped)
+            )
     return judged
 
 

@@ -4,15 +4,43 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from savemark.cli import _units
+
+if TYPE_CHECKING:
+    from savemark.records.gather import Skipped
+    from savemark.records.imported import Reading
+
+FEW = 20  # so many files are listed one by one
 
 
 @click.command("import", short_help="Turn other programs' result files into a run.")
 @click.argument("arguments", nargs=-1, required=True, metavar="[LABEL=]PATH...")
+@click.option(
+    "--factors",
+    metavar="PATTERN",
+    help="Factors in the names: '{workload}_S{segments}_{nodes}N'; * is anything, {target} the "
+    "label, and folders count.",
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    callback=_units.size,
+    help="Memory of a client: tells reads from the storage from reads from memory.",
+)
+@click.option(
+    "--max-read",
+    metavar="RATE",
+    callback=_units.rate,
+    help="The most that network and devices can read: 14.7GiB/s. Faster results are blocked.",
+)
+@click.option("--max-write", metavar="RATE", callback=_units.rate, help="The same for writes.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -20,24 +48,71 @@ import click
     envvar="SAVEMARK_OUT",
     help="New run folder.  [default: savemark-runs/TIME-imported]",
 )
-def command(arguments: tuple[str, ...], out: Path | None) -> None:
+def command(
+    arguments: tuple[str, ...],
+    factors: str | None,
+    memory: float | None,
+    max_read: float | None,
+    max_write: float | None,
+    out: Path | None,
+) -> None:
     """Make one run folder of result files; `savemark report` works on it as on any other.
 
-    Formats are recognised by content. LABEL names the storage where the file does not. Originals
-    are kept in the folder with their SHA-256; what they do not say is never made up.
+    Formats are recognised by content, folders are searched, and files of the same setting are
+    repeats. LABEL names the storage where the file does not. Originals are kept in the folder with
+    their SHA-256; what they do not say is never made up.
     """
-    from savemark.records.assemble import notes, write_folder
-    from savemark.records.imported import read_source
+    from savemark.records.assemble import write_folder
+    from savemark.records.gather import gather
+    from savemark.records.names import Pattern
 
-    sources = [read_source(argument) for argument in arguments]
+    readings, skipped = gather(arguments, Pattern(factors) if factors else None)
     now = datetime.now().astimezone()
-    folder = write_folder(sources, out or _default_path(now), head(now))
-    for note in notes(sources):
-        click.echo(f"note: {note}", err=True)
-    for source in sources:
-        click.echo(f"{source.format:<15} {source.path} ({len(source.found.entries)} trials)")
+    given = _given(memory, max_read, max_write)
+    folder = write_folder(readings, out or _default_path(now), head(now) | given, skipped)
+    for line in _grouped(readings):
+        click.echo(f"note: {line}", err=True)
+    for each in skipped:
+        click.echo(f"skipped: {each.path}: {each.why}", err=True)
+    _summary(readings, skipped)
     click.echo(f"run folder      {folder}")
     click.echo(f"next            savemark report {folder}")
+
+
+def _grouped(readings: Sequence[Reading]) -> list[str]:
+    """Return the notes, each once with the files that it is of."""
+    files: dict[str, list[str]] = {}
+    for reading in readings:
+        for note in reading.found.notes:
+            files.setdefault(note, []).append(reading.path.name)
+    more = {note: f" and {len(names) - 1} more" for note, names in files.items() if len(names) > 1}
+    return [f"{names[0]}{more.get(note, '')}: {note}" for note, names in files.items()]
+
+
+def _summary(readings: list[Reading], skipped: Sequence[Skipped]) -> None:
+    """Print each file, or of many files how many there are of each format."""
+    if len(readings) <= FEW:
+        for reading in readings:
+            count = len(reading.found.entries)
+            click.echo(f"{reading.format:<15} {reading.path} ({count} trials)")
+    else:
+        for name in dict.fromkeys(reading.format for reading in readings):
+            mine = [reading for reading in readings if reading.format == name]
+            trials = sum(len(reading.found.entries) for reading in mine)
+            click.echo(f"{name:<15} {len(mine)} files ({trials} trials)")
+    if skipped:
+        total = len(readings) + len(skipped)
+        click.echo(f"{'skipped':<15} {len(skipped)} of {total} files, each with its reason above")
+
+
+def _given(memory: float | None, max_read: float | None, max_write: float | None) -> dict[str, Any]:
+    """Return what no file states, as the parts of `run.json` that hold it."""
+    limits = {"read_bytes_per_s": max_read, "write_bytes_per_s": max_write}
+    stated = {name: value for name, value in limits.items() if value is not None}
+    given: dict[str, Any] = {"study": {"checks": {"HC-03": stated}}} if stated else {}
+    if memory is not None:
+        given["host"] = {"memory": {"total_bytes": int(memory)}}
+    return {"given": given}
 
 
 def head(now: datetime) -> dict[str, Any]:

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from savemark.errors import usage
+from savemark.records.frame import HEAD
+from savemark.records.gather import Skipped
 from savemark.records.imported import PROBE, Reading
 from savemark.records.run import Json
 
 ALWAYS = ("codec", "streams")
+TOOL = "tool"  # the factor that says which format a trial was read from
+FEW = 5  # so many files are named in a title
 
 
-def write_folder(sources: list[Reading], path: Path, head: Json) -> Path:
+def write_folder(
+    sources: list[Reading], path: Path, head: Json, skipped: Sequence[Skipped] = ()
+) -> Path:
     """Write a new run folder at `path`; `run.json` comes last, so that it is whole or no run.
 
-    `head` has run_id, savemark_version, started_at and command. Files that name the same trial
-    twice, and a path that is not empty, are usage errors.
+    `head` has run_id, savemark_version, started_at and command, and may have parts of the study and
+    the host that no file states (`given`). What was `skipped` is kept with its reason. Files that
+    number the same trial twice, and a path that is not empty, are usage errors.
     """
-    entries = list(_entries(sources))
+    sources = [_marked(source) for source in sources]
+    given = head.get("given") or {}
+    head = {name: value for name, value in head.items() if name != "given"}
+    host = {**_host(sources), **(given.get("host") or {})}
+    entries = list(_entries(sources, host))
     _number_repeats(entries)
     _refuse_doubles(entries)
     plan = _plan(sources, entries)
@@ -31,14 +43,16 @@ def write_folder(sources: list[Reading], path: Path, head: Json) -> Path:
     kept = [_keep(source, path / "originals") for source in sources]
     lines = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in entries)
     (path / "records.jsonl").write_text(lines, encoding="utf-8")
-    (path / "log.txt").write_text("".join(f"{note}\n" for note in notes(sources)), encoding="utf-8")
+    said = [*notes(sources), *(f"{each.path}: skipped: {each.why}" for each in skipped)]
+    (path / "log.txt").write_text("".join(f"{line}\n" for line in said), encoding="utf-8")
     whole = {
         "schema": 1,
         **head,
         "origin": "imported",
         "sources": kept,
-        "study": _study(sources, plan or entries),
-        "host": _host(sources),
+        "skipped": [{"file": str(each.path), "why": each.why} for each in skipped],
+        "study": _study(sources, plan or entries) | (given.get("study") or {}),
+        "host": host,
         "targets": [
             {"label": label, "target": label}
             for label in dict.fromkeys(entry["label"] for entry in entries)
@@ -56,25 +70,47 @@ def notes(sources: list[Reading]) -> list[str]:
     return [f"{source.path.name}: {note}" for source in sources for note in source.found.notes]
 
 
-def _entries(sources: list[Reading]) -> Iterator[Json]:
+def _entries(sources: list[Reading], host: Json) -> Iterator[Json]:
     """Yield all lines in the order of the files; each says which file it is from."""
     beside = any(not _is_probe(e) for source in sources for e in source.found.entries)
-    varying = _varying(sources)
+    varying, around = _varying(sources), (_versions(sources), host)
     index = 0
     for source in sources:
         for own in source.found.entries:
             # Beside trials, the speed of a disk is what they are held against; alone, it is what
             # was measured.
             for entry in _as_ceilings(own) if beside and _is_probe(own) else [own]:
-                yield _line(entry, source, sources, varying) | {"index": index}
+                yield _line(entry, source, around, varying) | {"index": index}
                 index += 1
 
 
-def _line(entry: Json, source: Reading, sources: list[Reading], varying: set[str]) -> Json:
+def _marked(source: Reading) -> Reading:
+    """Add what read it as a factor: the same setting in two tools is no repeat.
+
+    A factor that is called like a column of every table gets a name of its own.
+    """
+    entries = [
+        {
+            **entry,
+            "factors": {
+                f"{name}_" if name in HEAD and name not in ALWAYS else name: level
+                for name, level in entry["factors"].items()
+            }
+            | {TOOL: source.format},
+        }
+        for entry in source.found.entries
+    ]
+    return replace(source, found=replace(source.found, entries=entries))
+
+
+def _line(
+    entry: Json, source: Reading, around: tuple[dict[str, str | None], Json], varying: list[str]
+) -> Json:
     record = entry.get("record")
     if record is not None:
-        trial = {**(record.get("trial") or {}), **entry["factors"]}
-        known = _source(record.get("source") or {}, source, sources)
+        stated = {name: level for name, level in entry["factors"].items() if name != TOOL}
+        trial = {**(record.get("trial") or {}), **stated}
+        known = _source(record.get("source") or {}, source, *around)
         record = {"schema": 1, **record, "trial": trial, "source": known}
     return {
         **{name: entry[name] for name in ("role", "name")},
@@ -87,30 +123,45 @@ def _line(entry: Json, source: Reading, sources: list[Reading], varying: set[str
     }
 
 
-def _source(own: Json, source: Reading, sources: list[Reading]) -> Json:
+def _source(own: Json, source: Reading, versions: dict[str, str | None], host: Json) -> Json:
     """Where a record is from; the tool's version and the memory may stand in a file beside it."""
-    versions = _versions(sources)
-    memory = (_host(sources).get("memory") or {}).get("total_bytes")
+    memory = (host.get("memory") or {}).get("total_bytes")
     known = {"tool_version": versions.get(own.get("tool", "")), "client_memory_bytes": memory}
     known |= {name: value for name, value in own.items() if value is not None}
-    return {"origin": "imported", "sha256": source.source.sha256, **known}
+    where = {"file": source.path.name, "sha256": source.source.sha256}
+    return {"origin": "imported", **where, **known}
 
 
-def _factors(own: Json, label: str, varying: set[str]) -> Json:
+def _factors(own: Json, label: str, varying: list[str]) -> Json:
     target = {"target": label} if "target" in varying and own else {}
-    return {**target, **{name: level for name, level in own.items() if name in varying}}
+    return {**target, **{name: own[name] for name in varying if name in own}}
 
 
-def _varying(sources: list[Reading]) -> set[str]:
-    """Return the factors with more than one level in these files; what is fixed is no factor."""
-    trials = [
-        {"target": source.found.label, **entry["factors"]}
-        for source in sources
-        for entry in source.found.entries
-        if not _is_probe(entry)
-    ]
-    names = {name for trial in trials for name in trial}
-    return {n for n in names if n in ALWAYS or len({repr(t.get(n)) for t in trials}) > 1}
+def _varying(sources: list[Reading]) -> list[str]:
+    """Return the factors with more than one level in these files, in the order of their appearance.
+
+    What is fixed is no factor. What only one tool states is compared within its own trials.
+    """
+    levels: dict[str, set[str]] = {}
+    for source in sources:
+        own = [entry["factors"] for entry in source.found.entries if not _is_probe(entry)]
+        for factors in own:
+            stated = {"target": source.found.label, **factors}
+            for name, level in stated.items():
+                levels.setdefault(name, set()).add(repr(level))
+    formats = {source.format for source in sources}
+    for kind in formats:
+        trials = [
+            entry["factors"]
+            for source in sources
+            if source.format == kind
+            for entry in source.found.entries
+            if not _is_probe(entry)
+        ]
+        for name in {name for factors in trials for name in factors}:
+            if any(name not in factors for factors in trials):
+                levels[name].add("missing")
+    return [name for name, found in levels.items() if name in ALWAYS or len(found) > 1]
 
 
 def _is_probe(entry: Json) -> bool:
@@ -166,9 +217,7 @@ def _plan(sources: list[Reading], entries: list[Json]) -> list[Json]:
         for repeat, *cell in product(range(found.repeats), *found.levels.values()):
             own = {**rest, **dict(zip(found.levels, cell, strict=True))}
             wanted = {"role": "trial", "name": first["name"], "label": found.label}
-            # The order of the factors is that of the entries, or the same cell would be another.
-            ordered = {name: own[name] for name in first["factors"]}
-            wanted |= {"repeat": repeat, "factors": _factors(ordered, found.label, varying)}
+            wanted |= {"repeat": repeat, "factors": _factors(own, found.label, varying)}
             if _key(wanted) not in there:
                 plan.append({"index": len(plan), **wanted})
     return plan
@@ -186,18 +235,24 @@ def _study(sources: list[Reading], plan: list[Json]) -> Json:
         for source in sources
         for entry in source.found.entries
         for name, level in entry["factors"].items()
-        if name not in factors
+        if name not in factors and name != TOOL
     }
     studies = {source.found.study for source in sources if source.found.study}
     return {
         "name": studies.pop() if len(studies) == 1 else "imported",
-        "title": f"Imported from {', '.join(source.path.name for source in sources)}",
+        "title": f"Imported from {_titles(sources)}",
         "repeats": max((item["repeat"] + 1 for item in plan), default=0),
         "order": "listed",
         "defaults": {},
         "trial": fixed,
         "factors": {name: sorted(levels, key=_level) for name, levels in factors.items()},
     }
+
+
+def _titles(sources: list[Reading]) -> str:
+    names = [source.path.name for source in sources]
+    more = f" and {len(names) - FEW} more files" if len(names) > FEW else ""
+    return ", ".join(names[:FEW]) + more
 
 
 def _level(level: object) -> tuple[bool, object]:

@@ -7,13 +7,15 @@ tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
     record["source"] = {
         "origin": "imported",           # live rows have no source and get origin "live"
         "tool": "iozone", "tool_version": "3.506", "command": "iozone -t1 …",
-        "sha256": "…",                  # of the file that was read
+        "sha256": "…", "file": "…",     # of the file that was read
         "timer_resolution_ns": 10_000_000,
         "client_memory_bytes": …, "valid": True | False | None, "message": "[INVALID] …",
     }
     phase |= {
         # What was promised when the clock stopped: none (buffered), each (sync per write), end (one
         # sync at the end, inside the time), group, rename (sync, rename, sync of the directory),
+        # shared (one sync for several threads), generations (two files in turn, one sync each),
+        # behind (rename, one save later),
         # unknown (the tool does not say).
         "contract": "none",
         "atomic": False,                # whether a crash in mid-write leaves the old state whole
@@ -29,6 +31,10 @@ tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
         "statistic": "max",
         # Where name and command disagree: "the name says s=100, the command -s 1".
         "label_conflict": …,
+        # What of the file does not add up: "the printed score is 5, its phases come to 4".
+        "arithmetic": …,
+        # Whether each byte was read by another client than the one that wrote it (IOR -C).
+        "shifted": …,
     }
 
 The same facts may also stand flat in the record, as `origin`, `source_sha256`,
@@ -49,12 +55,18 @@ SOURCE = {
     "tool_version": pl.String,
     "command": pl.String,
     "source_sha256": pl.String,
+    "source_file": pl.String,
     "timer_resolution_ns": pl.Int64,
     "client_memory_bytes": pl.Int64,
     "tool_valid": pl.Boolean,
     "tool_message": pl.String,
 }
-TRIAL = {"workload": pl.String, "payload_kind": pl.String, "state_given": pl.Boolean}
+TRIAL = {
+    "workload": pl.String,
+    "payload_kind": pl.String,
+    "state_given": pl.Boolean,
+    "kept": pl.Boolean,  # the file that is read stays for the next trial
+}
 CONDITIONS = {
     "interposed": pl.String,  # "fsync by /tmp/x.so, …"; empty where the C library provides all
     "traced": pl.Boolean,
@@ -80,6 +92,8 @@ CLAIM = {
     "outer_elapsed_ns": pl.Int64,
     "statistic": pl.String,
     "label_conflict": pl.String,
+    "arithmetic": pl.String,
+    "shifted": pl.Boolean,
     "gds_bytes": pl.Int64,
     # Of a mounted bucket: whether a read found it mounted anew, its cache empty; whether what was
     # written was looked for in the bucket itself.
@@ -111,6 +125,17 @@ COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
 
 # The phases that move bytes to the storage and back; ours, and those of imported tools.
 WRITES = ("save", "write", "rewrite", "random_write", "iterate", "upload")
+# The solver's policies: what a save promises, and whether a crash leaves a whole state. One that is
+# not durable is `none` by its record.
+POLICIES = {
+    **dict.fromkeys(("fsync_each", "dsync", "linked"), ("each", False)),
+    **dict.fromkeys(("fsync_leader", "fdatasync_leader"), ("end", False)),
+    **dict.fromkeys(("none", "direct", "sync_file_range"), ("none", False)),
+    "group": ("shared", False),
+    "two_generations": ("generations", True),
+    "rename": ("rename", True),
+    "double_buffer": ("behind", True),
+}
 READS = ("restore", "read", "reread", "random_read", "download")
 
 
@@ -122,6 +147,7 @@ def of_record(record: Json, version: str) -> Json:
     row: Json = {name: tool.get(name) for name in ("origin", "tool", "tool_version", "command")}
     row |= {
         "source_sha256": source.get("sha256"),
+        "source_file": source.get("file"),
         "timer_resolution_ns": source.get("timer_resolution_ns", met.get("clock_tick_ns")),
         "client_memory_bytes": source.get("client_memory_bytes", met.get("memory_bytes")),
         "tool_valid": source.get("valid"),
@@ -129,6 +155,7 @@ def of_record(record: Json, version: str) -> Json:
         "workload": trial.get("workload"),
         "payload_kind": trial.get("payload"),
         "state_given": bool(trial.get("state")) if "state" in trial else None,
+        "kept": trial.get("keep"),
         "interposed": _interposed(met),
         "traced": met.get("traced"),
     }
@@ -171,6 +198,9 @@ def of_phase(phase: Json, record: Json) -> Json:
         row["transfer_bytes"] = trial.get("transfer_size", trial.get("chunk_size"))
         row["dataset_bytes"] = trial.get("size")
         row |= _promise(phase, trial)
+        if trial.get("workload") == "iterate":
+            spent = phase.get("thread_time") or {}
+            row["thread_io_ns"] = spent.get("write_ns", 0) + spent.get("sync_ns", 0)
     for part, names in PARTS.items():
         found = phase.get(part) or {}
         row |= {f"{part}_{name}": found.get(name) for name in names}
@@ -181,6 +211,9 @@ def _promise(phase: Json, trial: Json) -> Json:
     """What was durable at the end of a phase of ours, and whether a crash could have torn it."""
     if phase.get("name") not in WRITES:
         return {}
+    if trial.get("workload") == "iterate":
+        contract, atomic = POLICIES[str(trial.get("policy"))]
+        return {"contract": contract if phase.get("durable") else "none", "atomic": atomic}
     if trial.get("workload") == "checkpoint":
         return {"contract": "rename" if phase.get("durable") else "none", "atomic": True}
     return {"contract": trial.get("sync") if phase.get("durable") else "none", "atomic": False}

@@ -6,6 +6,7 @@ verified restore unless its tool recorded them, and the checks say so.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,7 +77,25 @@ def read(source: Source) -> Reading:
             found = module.parse(source)
             refuse_nonsense(source, found.entries)
             return Reading(source, name, found)
-    raise usage(f"{source.path}: not a result file that savemark knows", known())
+    raise usage(f"{source.path}: {_what(source)}", known())
+
+
+def _what(source: Source) -> str:
+    """Why it is no result file, as far as that can be seen."""
+    data = source.data
+    if not data.strip():
+        return "it is empty"
+    if data.startswith(b"\x00\x05\x16\x07"):
+        return "it holds attributes of a file on macOS (AppleDouble), and no data"
+    if b"\n" not in data.strip() and re.fullmatch(
+        rb"(\.{0,2}/)?[\w. -]+(/[\w. -]+)+", data.strip()
+    ):
+        return (
+            f"it is a symbolic link saved as text: it holds the path {source.text.strip()!r} only"
+        )
+    if b"\x00" in data[:8192]:
+        return "it is binary, and of no kind that savemark knows"
+    return "not a result file that savemark knows"
 
 
 def known() -> str:

@@ -16,7 +16,9 @@ def refuse_nonsense(source: Source, entries: list[Json]) -> None:
     """Refuse times, amounts and rates that are negative, infinite or not numbers, as damage."""
     for entry in entries:
         for phase in (entry.get("record") or {}).get("phases") or []:
-            if phase.get("elapsed_ns") == 0 and (phase.get("user_bytes") or phase.get("operations")):
+            if phase.get("elapsed_ns") == 0 and (
+                phase.get("user_bytes") or phase.get("operations")
+            ):
                 phase["elapsed_ns"] = None  # less than the tool's clock can tell is no time at all
             for name, value in _numbers(phase):
                 if not 0 <= value <= MOST:  # which NaN is not either

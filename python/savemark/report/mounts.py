@@ -1,58 +1,120 @@
-"""Mounted buckets: when the application went on, when the bytes were there, what a mount can do."""
+"""The study `mounts`: bandwidth and IOPS of several paths, as published and as they are safe."""
 
 from __future__ import annotations
 
+from statistics import fmean
+from typing import Any
+
 import polars as pl
 
-from savemark.records import Run
 from savemark.report.analysis import Analysis
 from savemark.report.table import Datum, Line, Table
-from savemark.report.words import seconds
-from savemark.stats import median
+from savemark.report.words import cpu, span
+from savemark.stats import Cell, PhaseStat, Spread, spread
 
-SAFE = "In the bucket: every file is an object of the right size and SHA-256, looked at there."
-POSIX = "Tried once in the mounted directory, each result read back."
+STUDY = "mounts"
+# The parts in the original's order, and their phase.
+ROWS = {"sequential read": "read", "sequential write": "write"}
+MB, MIB = 1e6, 2.0**20
 
 
 def tables(analysis: Analysis) -> list[Table]:
-    """Return the tables that a run on mounts has; none for another run."""
-    found = (_durable(analysis), _posix(analysis.run))
-    return [table for table in found if table is not None]
+    """Bandwidth and IOPS, legacy and corrected; nothing for another study."""
+    if analysis.run.study_name != STUDY:
+        return []
+    found = {
+        (part, result.label): stat
+        for result in analysis.results
+        for part, cells in analysis.apart(result).items()
+        for cell in cells.cells
+        if (stat := _stat(cell, part))
+    }
+    if not found:
+        return []
+    return [_legacy(analysis, "bandwidth"), _legacy(analysis, "iops"), _corrected(analysis, found)]
 
 
-def _durable(analysis: Analysis) -> Table | None:
-    """Return both times of everything that was written through a mount."""
-    known = pl.col("durable_ns").is_not_null() & pl.col("label").is_in(_mounted(analysis.run))
-    rows = analysis.frame.filter((pl.col("role") == "trial") & known)
-    groups = rows.group_by("label", "setting", "phase", maintain_order=True)
-    lines = [_line(str(label), str(setting), str(phase), part)
-             for (label, setting, phase), part in groups]  # fmt: skip
-    heads = ["target", "setting", "phase", "application s", "MB/s", "in the bucket s", "MB/s", "×"]
-    return Table("in_bucket", "Until it is in the bucket", heads, lines, SAFE) if lines else None
+def _stat(cell: Cell, part: str) -> PhaseStat | None:
+    phase = ROWS.get(part, "")
+    return None if phase in cell.blocked else cell.phases.get(phase)
 
 
-def _line(label: str, setting: str, phase: str, rows: pl.DataFrame) -> Line:
-    size = float(median(rows["user_bytes"]))
-    until = [median(rows[name] / 1e9) for name in ("elapsed_ns", "durable_ns")]
-    data = [Datum(label), Datum(setting), Datum(phase)]
-    for each in until:
-        rate = f"{size / each / 1e6:.1f}" if size else "–"
-        data += [Datum(seconds(each), each), Datum(rate, size / each)]
-    return Line([*data, Datum(f"{until[1] / until[0]:.1f}", until[1] / until[0])])
+def application(analysis: Analysis, label: str, part: str) -> list[dict[str, Any]]:
+    """Per repeat: bytes, operations, and the seconds until the application went on.
+
+    A write is there for the application when its last call has returned; what the flush takes
+    after that is not in fio's bandwidth without `end_fsync`.
+    """
+    phase = ROWS.get(part, "")
+    rows = analysis.rows(label, phase).filter((pl.col("part") == part) & (pl.col("elapsed_ns") > 0))
+    until = pl.coalesce("frozen_ns", "elapsed_ns")
+    columns = rows.with_columns(until.alias("until_ns")).sort("repeat")
+    return columns.select("user_bytes", "io_count", "until_ns", "elapsed_ns", "durable").to_dicts()
 
 
-def _posix(run: Run) -> Table | None:
-    probed = {target.label: target.facts.get("posix") for target in run.targets}
-    known = {label: found for label, found in probed.items() if found}
-    if not known:
-        return None
-    names = list(dict.fromkeys(name for found in known.values() for name in found))
-    lines = [
-        Line([Datum(name), *(Datum(found.get(name, "")) for found in known.values())])
-        for name in names
+def _per_s(rows: list[dict[str, Any]], amount: str, time: str) -> list[float]:
+    return [float(row[amount]) / row[time] * 1e9 for row in rows if row[amount] and row[time]]
+
+
+def _legacy(analysis: Analysis, what: str) -> Table:
+    amount, size = ("user_bytes", MB) if what == "bandwidth" else ("io_count", 1.0)
+    lines = []
+    for part in ROWS:
+        data = [Datum(part.title())]
+        for result in analysis.results:
+            speeds = _per_s(application(analysis, result.label, part), amount, "until_ns")
+            mean = fmean(speeds) / size if speeds else 0.0
+            data.append(Datum(f"{mean:.0f}" if speeds else "–", mean))
+        lines.append(Line(data))
+    heads = ["", *(result.label for result in analysis.results)]
+    title = "Disk bandwidth (MB/s), legacy" if what == "bandwidth" else "Disk IOPS, legacy"
+    note = (
+        "As published: what the application sees, without the flush; here the mean of all repeats, "
+        "there one run."
+    )
+    return Table(f"legacy_{what}", title, heads, lines, note)
+
+
+def _corrected(analysis: Analysis, found: dict[tuple[str, str], PhaseStat]) -> Table:
+    lines = []
+    for part in ROWS:
+        for result in analysis.results:
+            if stat := found.get((part, result.label)):
+                lines.append(_line(analysis, part, result.label, stat))
+    heads = ["", "path", "MB/s", "[low high]", "MiB/s", "safe MB/s", "[low high]", "IOPS"]
+    heads += ["p50", "p99", "p99.99", "CPU µs/op", "n"]
+    groups = [("", 2), ("for the application", 3), ("until it is safe", 3), ("", 5)]
+    note = (
+        "MB are 10⁶ bytes, MiB 2²⁰. A write is there for the application when its last call has "
+        "returned, and safe when the flush after it has. A read is cold: the page cache was "
+        "dropped, and looked at, before it. A dash under “safe”: this storage does not say."
+    )
+    return Table("mounts", "Bandwidth and IOPS, corrected", heads, lines, note, groups)
+
+
+def _line(analysis: Analysis, part: str, label: str, stat: PhaseStat) -> Line:
+    rows = application(analysis, label, part)
+    seen = spread(_per_s(rows, "user_bytes", "until_ns"))
+    safe: Spread | None = None
+    if ROWS[part] == "write" and all(row["durable"] for row in rows):
+        safe = spread(_per_s(rows, "user_bytes", "elapsed_ns"))
+    latencies = [stat.latency_ns.get(name) for name in ("p50", "p99", "p99_99")]
+    return Line([
+        Datum(part.title(), css="name"),
+        Datum(label),
+        *_rate(seen),
+        Datum(f"{seen.median / MIB:.0f}", seen.median),
+        *(_rate(safe) if safe else [Datum("–", -1.0), Datum("")]),
+        Datum(f"{stat.operation_rate:.0f}", stat.operation_rate),
+        *(Datum("–" if ns is None else span(ns), ns or -1.0) for ns in latencies),
+        Datum(cpu(stat.cpu_s_per_operation), stat.cpu_s_per_operation),
+        Datum(str(len(rows)), len(rows)),
+    ])  # fmt: skip
+
+
+def _rate(found: Spread) -> list[Datum]:
+    low, high = found.low / MB, found.high / MB
+    return [
+        Datum(f"{found.median / MB:.0f}", found.median),
+        Datum(f"[{low:.0f} {high:.0f}]", found.low, found.kind, "quiet"),
     ]
-    return Table("posix", "What these mounts can do", ["call", *known], lines, POSIX)
-
-
-def _mounted(run: Run) -> list[str]:
-    return [target.label for target in run.targets if target.facts.get("posix")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -50,6 +51,8 @@ class Loop:
     workspaces: Mapping[str, str]
     runner: Runner
     watcher: Watcher
+    # Seconds after which no trial starts any more: a budget that was given by hand.
+    budget_s: float | None = None
 
     def run(self) -> Tally:
         """Run what is left; whatever stops that says how to finish it."""
@@ -69,10 +72,13 @@ class Loop:
 
     def _run(self) -> Tally:
         """Record a trial that failed and go on; stop at one that is wrong or refused."""
-        tally, streak, last = Tally(), 0, None
+        tally, streak, last, began = Tally(), 0, None, time.monotonic()
         for entry in self._all():
             if entry.index in self.folder.finished:
                 continue
+            if self.budget_s is not None and time.monotonic() - began > self.budget_s:
+                self._spent()
+                break
             error = self._run_one(entry)
             tally.count(error)
             what = _gist(error)
@@ -82,6 +88,14 @@ class Loop:
                 message = f"{streak} trials in a row failed: {error.message}"
                 raise SavemarkError("failed", message, error.hint)
         return tally
+
+    def _spent(self) -> None:
+        """Say that the budget ended before the plan did."""
+        kept = f"{len(self.folder.finished)} of {len(self.entries)} trials are kept"
+        text = f"the budget is spent; {kept}"
+        self.folder.log(text)
+        again = f"savemark run --resume {shlex.quote(str(self.folder.path))}"
+        self.watcher.note(f"{text}; to run the rest: {again}")
 
     def _all(self) -> Iterator[Entry]:
         """Yield what is planned, then block after block of what is not known well enough."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import savemark._engine as engine
 from savemark.errors import usage
+from savemark.run import wheels
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast
 from savemark.run.loop import Loop, Tally
@@ -53,6 +54,7 @@ def resume(path: Path, request: Request, watcher: Watcher) -> Outcome:
         workspaces = open_targets(stack, targets, head["run_id"], watcher, found.held_bytes)
         folder.log(f"resumed with {len(left)} of {len(entries)} trials left")
         watcher.announce(found, left)
+        wheels.find()
         disks = open_disks(stack, found.study, head["run_id"], watcher)
         by_label = {target.label: target for target in targets}
         runner = Runner(engine.Engine(), path / "tools", by_label, supervisor, disks)

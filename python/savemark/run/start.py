@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import secrets
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
 from savemark.errors import usage
+from savemark.run import posix_probe, wheels, workspace
 from savemark.run import target as place
-from savemark.run import workspace
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast, forecast
 from savemark.run.loop import Loop, Tally
 from savemark.run.mounts import mounted
-from savemark.run.posix_probe import probe
+from savemark.run.probe import overhead, probe
 from savemark.run.request import Request
 from savemark.run.runner import Runner
 from savemark.run.signals import stop_in_order
@@ -26,10 +26,12 @@ from savemark.run.target import Target
 from savemark.run.watcher import Watcher
 from savemark.study import sizing
 from savemark.study.keys import Keys, Trial, split_ours
-from savemark.study.model import Study
+from savemark.study.model import Missing, Study
 from savemark.study.plan import plan
 
 RUNS = Path("savemark-runs")
+# Of a budget that was given by hand.
+OVERTIME = 1.1
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,10 @@ def preview(request: Request) -> Forecast:
         if not target.mount:
             place.check(target)
     labels = [target.label for target in request.targets]
-    rates = sizing.calibrate(study, keys, runner(engine.Engine()), {})
+    one_engine = engine.Engine()
+    rates = sizing.calibrate(study, keys, runner(one_engine), {})
     rates = sizing.assume_storage(rates, study, keys, labels)
+    rates = replace(rates, overhead_s=overhead(study, keys, one_engine) or rates.overhead_s)
     found = forecast(study, keys, request.targets, rates, hard_budget=request.budget is not None)
     for target in request.targets:
         place.check_room(target, found.held_bytes)
@@ -63,6 +67,7 @@ def start(request: Request, watcher: Watcher) -> Outcome:
     request = request.mounting(keys)
     study = request.prepare(keys)
     run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    wheels.find()
     one_engine = engine.Engine()
     with ExitStack() as stack:
         stack.enter_context(stop_in_order())
@@ -71,12 +76,17 @@ def start(request: Request, watcher: Watcher) -> Outcome:
         known = 0.0 if study.wants_size() else sizing.held_bytes(study, keys, labels)
         workspaces = open_targets(stack, request.targets, run_id, watcher, known)
         watcher.measuring()
+        probed = probe(study, keys, workspaces, one_engine)
+        study, asked = probed.study, study
+        for text in missing_lines(study):
+            watcher.note(text)
         rates = sizing.calibrate(study, keys, runner(one_engine), workspaces)
+        rates = replace(rates, overhead_s=probed.overhead_s or rates.overhead_s)
         hard = request.budget is not None
         found = forecast(study, keys, request.targets, rates, hard_budget=hard)
         for target in request.targets:
             place.check_room(target, found.held_bytes)
-        head = _head(request, study, found, run_id, workspaces)
+        head = _head(request, asked, found, run_id, workspaces)
         folder = RunFolder.create(request.out or _default_path(study), head)
         stack.callback(folder.close)
         entries = plan(found.study, list(workspaces), head["order_seed"])
@@ -84,8 +94,24 @@ def start(request: Request, watcher: Watcher) -> Outcome:
         targets = {target.label: target for target in request.targets}
         disks = open_disks(stack, study, run_id, watcher)
         runs = Runner(one_engine, folder.path / "tools", targets, supervisor, disks)
-        loop = Loop(found.study, keys, entries, folder, workspaces, runs, watcher)
+        # What a model forecast too short ends on the clock, a little late rather than early.
+        limit = OVERTIME * study.budget_s if hard else None
+        loop = Loop(found.study, keys, entries, folder, workspaces, runs, watcher, limit)
         return Outcome(folder.path, loop.run())
+
+
+def missing_lines(study: Study) -> list[str]:
+    """Say what cannot be measured here, and why; one reason is said once."""
+    found: dict[tuple[str, str], list[Missing]] = {}
+    for each in study.missing:
+        found.setdefault((each.rule["target"], each.reason), []).append(each)
+    lines = []
+    for (label, reason), some in found.items():
+        count = sum(each.cells for each in some)
+        left_out = "1 setting" if count == 1 else f"{count} settings"
+        names = ", ".join(each.name for each in some)
+        lines.append(f"unavailable on {label}: {names} ({left_out} left out): {reason}")
+    return lines
 
 
 def open_targets(
@@ -109,7 +135,9 @@ def open_disks(stack: ExitStack, study: Study, run_id: str, watcher: Watcher) ->
 
     Such a directory need not be empty: nothing but our folder is touched, and that is marked.
     """
-    named = [study.trial.get("disk"), *study.factors.get("disk", [])]
+    sections = [{"trial": study.trial, "factors": study.factors}, *study.parts.values()]
+    named = [(each.get("trial") or {}).get("disk") for each in sections]
+    named += [disk for each in sections for disk in (each.get("factors") or {}).get("disk", [])]
     made = {}
     for disk in dict.fromkeys(disk for disk in named if disk is not None):
         path = Path(disk).absolute()
@@ -159,7 +187,7 @@ def _described(target: Target, workspace: str) -> dict[str, Any]:
     said: dict[str, Any] = dict(target.as_json())
     facts = json.loads(engine.host(target.directory)).get("target") if target.directory else None
     if target.mount:
-        facts = {**(facts or {}), "posix": probe(Path(workspace))}
+        facts = {**(facts or {}), "posix": posix_probe.probe(Path(workspace))}
     return {**said, "facts": facts} if facts else said
 
 

@@ -16,7 +16,10 @@ from savemark.records.imported import Imported
 from savemark.tools.source import Source
 
 # In this order a file is offered to them, so one that is sure of its own comes first.
-NAMES = ("fio", "io500", "mdtest", "ior", "elbencho", "iozone", "warp")
+NAMES = (
+    *("fio", "io500", "mdtest", "ior", "elbencho", "iozone", "warp", "gdsio", "nixlbench"),
+    *("dlio", "github_benchmark", "hyperfine", "s5cmd", "aws"),
+)
 
 
 class Tool(Protocol):

@@ -38,7 +38,7 @@ def parse(source: Source) -> Imported:
     if not found:
         raise usage(f"{source.path}: fio's JSON is cut off", "was fio stopped before its end?")
     entries = [entry for each in found for entry in _entries(source, each)]
-    return Imported(entries=entries, tools={NAME: _version(found[0])})
+    return Imported(entries=entries)
 
 
 def _version(whole_file: Json) -> str:
@@ -156,7 +156,7 @@ def _bytes(side: Json) -> int | None:
     if written is None or "io_kbytes" in side or "bw_bytes" in side:
         return written
     by_rate = (times(side.get("bw"), KIB) or 0) * (number(side.get("runtime")) or 0) / 1000
-    return written if written > by_rate * 32 else written * KIB
+    return written if written > by_rate / 32 else written * KIB
 
 
 def _sum(amounts: Any) -> int | None:

@@ -1,8 +1,8 @@
 """IO500: result.txt and result_summary.txt, from the scripts of 2018 to the program of today.
 
 Bandwidth is GiB/s, also where old files say GB/s; rates are thousands per second. The score is
-√(BW · MD) with BW the geometric mean of four phases and MD that of eight: it is computed again. A run whose
-score is [INVALID] has broken a rule of IO500, and none of its numbers count there.
+√(BW · MD), BW being the geometric mean of four phases and MD that of eight: it is computed again.
+A run whose score is [INVALID] has broken a rule of IO500, and none of its numbers count there.
 """
 
 from __future__ import annotations
@@ -78,7 +78,6 @@ def parse(source: Source) -> Imported:
     identity = ",".join(f"{found.rates[name]:.3f}" for name in PHASES if name in found.rates)
     return Imported(
         entries=entries,
-        tools={NAME: found.version},
         identity=f"io500 {identity}" if identity else "",
     )
 
@@ -182,17 +181,17 @@ def _of_result(source: Source) -> Result:
                 values.setdefault(section, {})[key.strip()] = value.strip()
     run = values.get("run", {})
     found.version, found.ranks = run.get("version"), whole(run.get("procs", ""))
-    for name, own in values.items():
-        if name in PHASES and "score" in own:
+    for phase, own in values.items():
+        if phase in PHASES and "score" in own:
             _add(
                 source,
                 found,
-                name,
+                phase,
                 (own["score"].split()[0] if own["score"] else "", own.get("t_delta", "")),
             )
-            found.commands[name] = own.get("exe", "")
+            found.commands[phase] = own.get("exe", "")
             if "[INVALID]" in own["score"]:
-                found.invalid.setdefault(name, "no reason is given")
+                found.invalid.setdefault(phase, "no reason is given")
     end = values.get("SCORE", {})
     if end:
         words = [(end.get(key, "").split() or [""])[0] for key in ("BW", "MD", "SCORE")]

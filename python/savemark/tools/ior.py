@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from savemark.errors import usage
@@ -60,12 +61,13 @@ def parse(source: Source) -> Imported:
     version = _version(source)
     said = [line.strip() for line in TROUBLE.findall(source.text)]
     trouble = [line for line in said if not any(word in line for word in HARMLESS)]
+    trouble.sort(key=lambda line: "ERROR" not in line)  # a warning may tell why, an error does
     entries = []
     for options, rows in tests:
-        about = {"tool": NAME, "tool_version": version, "command": options.command or None}
+        about: Json = {"tool": NAME, "tool_version": version, "command": options.command or None}
         about |= {"valid": not trouble, "message": trouble[0] if trouble else None}
         entries += list(_entries(source, options, rows, about))
-    return Imported(entries=entries, tools={NAME: version})
+    return Imported(entries=entries)
 
 
 def _version(source: Source) -> str | None:
@@ -91,8 +93,10 @@ def _entries(source: Source, options: Options, rows: list[Json], about: Json) ->
 
 def _phase(options: Options, row: Json) -> Json:
     bandwidth, elapsed = row["bandwidth"], row["elapsed_ns"]
-    moved = options.total
-    if moved is None or options.deadline:
+    moved = None if options.deadline else options.total
+    if row["coarse"]:
+        elapsed = round(moved / bandwidth * NS_PER_S) if moved and bandwidth else None
+    elif moved is None:
         moved = times(bandwidth, elapsed / NS_PER_S)
     transfer = row["transfer"] or options.size("t", "xfersize", "transferSize")
     nodes = options.count("", "nodes")
@@ -121,17 +125,25 @@ def _row(source: Source, values: Json, before: int, where: str) -> Json | None:
     if access not in ("write", "read"):
         return None
     bandwidth, elapsed = times(values.get("bwMiB"), MIB), times(values.get("totalTime"), NS_PER_S)
-    if bandwidth is None or not elapsed or elapsed < 0 or bandwidth < 0:
+    if bandwidth is None or elapsed is None or elapsed < 0 or bandwidth < 0:
         raise usage(f"{source.path}{where}: a {access} without bandwidth or time", "it is damaged")
     return {
         "access": access,
         "bandwidth": bandwidth,
         "elapsed_ns": elapsed,
+        "coarse": _coarse(values.get("totalTime")),
         "transfer": times(values.get("xferKiB"), 1024),
         "ranks": whole(values.get("numTasks")),
         "iteration": before if (n := whole(values.get("iteration"))) is None else n,
         "statistic": values.get("statistic"),
     }
+
+
+def _coarse(seconds: Any) -> bool:
+    """Whether half of the last digit of a time is more than half a percent of it."""
+    value = number(seconds) or 0.0
+    digits = len(str(seconds).partition(".")[2])
+    return bool(0.5 / 10**digits > 0.005 * value)
 
 
 # Text and CSV.
@@ -143,7 +155,7 @@ def _of_text(source: Source) -> Iterator[tuple[Options, list[Json]]]:
     words = command[1].strip() if command else ""
     lines = source.lines
     starts = [n for n, line in enumerate(lines) if re.match(r"(Options|Summary):\s*$", line)]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in pairwise([*starts, len(lines)]):
         shown = {}
         for line in lines[start + 1 : end]:
             pair = re.match(r"\s*([A-Za-z][A-Za-z ]{1,40}?)\s*[:=]\s*(.*?)\s*$", line)
@@ -233,7 +245,7 @@ def _mean(values: Json) -> Json:
 
 
 def _of_ranks(source: Source) -> Json:
-    """Return the ranks as one: bytes per second times seconds of each, until the last had closed."""
+    """Return the ranks as one: rate times seconds of each, until the last had closed."""
     sides: dict[str, list[tuple[float, float]]] = {}
     for place, line in enumerate(source.lines[1:], start=2):
         words = line.split(",")

@@ -1,22 +1,23 @@
-"""Logs of iozone in throughput mode (`-t`): what a disk does, by two clocks.
+"""iozone: throughput mode (`-t`), and the matrix of sizes and records (`-a`). kB are 1024 bytes.
 
-"Children see" adds up what each process measured until its last call returned; "Parent sees"
-divides the same bytes by the time until all children had closed their files and ended, so it holds
-write-back that the children did not wait for. kB are 1024 bytes.
+In throughput mode "Children see" adds up what each process measured until its last call returned;
+"Parent sees" divides the same bytes by the time until all children had closed their files and
+ended, so it holds write-back that the children did not wait for.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Iterator
 
 from savemark.errors import usage
 from savemark.records.imported import PROBE, Imported
 from savemark.records.run import Json
+from savemark.tools._numbers import KIB, NS_PER_S, times, whole
 from savemark.tools.source import Source
 
 NAME = "iozone"
-WHAT = "logs of iozone -t"
+WHAT = "throughput and matrix logs of iozone"
 # What iozone calls a test, and what its phase is called here.
 TESTS = {
     "initial writers": "write",
@@ -27,72 +28,92 @@ TESTS = {
     "random writers": "random_write",
 }
 SEEN = re.compile(
-    r"(Children see|Parent sees) throughput for\s+(\d+)\s+([a-z -]+?)\s*=\s*([\d.]+) kB/sec"
+    r"(Children see|Parent sees) throughput for\s+(\d{1,9})\s+([A-Za-z -]{1,40}?)\s*="
+    r"\s*([\d.]{1,20}) kB/sec"
 )
-KB = 1024
+SECTION = "Throughput test with "
+# The columns of the matrix under their two lines of header, and after them the C library's own.
+MATRIX = (
+    *("write", "rewrite", "read", "reread", "random_read", "random_write"),
+    *("read_backwards", "rewrite_record", "read_strided", "fwrite", "frewrite", "fread", "freread"),
+)
+HEADER = re.compile(r"^\s*kB\s+reclen\s+(?=\S)", re.IGNORECASE)
 
 
 def recognises(source: Source) -> bool:
-    """Whether iozone says its name, and that it measured throughput."""
-    return (
-        "Iozone: Performance Test of File I/O" in source.text
-        and "Throughput test with" in source.text
-    )
+    """Whether iozone says its name, and that it measured throughput or a matrix."""
+    known = SECTION in source.text or any(HEADER.match(line) for line in source.lines)
+    return "Iozone: Performance Test of File I/O" in source.text and known
 
 
 def parse(source: Source) -> Imported:
-    """Return one entry with a phase per test."""
-    path, text = source.path, source.text
-    command = _one(text, r"Command line used: (.+)") or ""
-    seen: dict[str, dict[str, float]] = {}
-    for who, _, test, rate in SEEN.findall(text):
-        seen.setdefault(test, {})[who.split()[0]] = float(rate) * KB
-    phases = [
-        _phase(path, text, TESTS[test], rates) for test, rates in seen.items() if test in TESTS
-    ]
-    if not phases:
-        raise usage(f"{path}: no throughput in it", "was iozone stopped before its first result?")
-    unknown = [test for test in seen if test not in TESTS]
-    resolution = _one(text, r"Time Resolution = ([\d.]+) seconds")
+    """Return an entry per number of processes, with a phase per test; of a matrix one per line."""
+    text = source.text
+    command = _one(text, r"Command line used: (.{1,4000})") or ""
     about = {
-        "tool": "iozone",
-        "tool_version": _one(text, r"Version \$Revision: ([\d.]+)"),
+        "tool": NAME,
+        "tool_version": _one(text, r"Version \$Revision: ([\d.]{1,20})"),
         "command": command.strip() or None,
-        "timer_resolution_ns": round(float(resolution) * 1e9) if resolution else None,
+        "timer_resolution_ns": times(_one(text, r"Time Resolution = ([\d.]{1,20}) s"), NS_PER_S),
     }
-    for phase in phases:
-        # -e and -c put fsync and close into the time, -o opens with O_SYNC, -I with O_DIRECT.
-        phase["contract"] = _contract(command) if "write" in str(phase["name"]) else None
+    notes: list[str] = []
+    if SECTION in text:
+        parts = text.split(SECTION)[1:]
+        entries = [_throughput(source, SECTION + part, command, about, notes) for part in parts]
+    else:
+        entries = list(_matrix(source, command, about))
+    if not entries:
+        raise usage(f"{source.path}: no line of results in it", "was iozone stopped?")
+    return Imported(label="local", entries=entries, notes=notes)
+
+
+def _throughput(source: Source, text: str, command: str, about: Json, notes: list[str]) -> Json:
+    seen: dict[str, dict[str, int]] = {}
+    for who, _, test, rate in SEEN.findall(text):
+        seen.setdefault(test, {})[who.split()[0]] = times(rate, KIB) or 0
+    unknown = [test for test in seen if test not in TESTS]
+    notes += [f"passed over the tests {', '.join(unknown)}"] if unknown else []
+    known = {TESTS[test]: rates for test, rates in seen.items() if test in TESTS}
+    if not known:
+        raise usage(
+            f"{source.path}: no throughput in it", "was iozone stopped before its first result?"
+        )
+    phases = [_phase(source, text, name, rates, command) for name, rates in known.items()]
     record = {"trial": {"workload": PROBE}, "source": about, "phases": phases}
-    entry = {"role": "trial", "name": "iozone", "repeat": 0, "factors": {}, "record": record}
-    notes = [f"passed over the tests {', '.join(unknown)}"] if unknown else []
-    return Imported(label="local", entries=[entry], notes=notes)
+    factors = {"workers": phases[0]["worker_count"]}
+    return {"role": "trial", "name": NAME, "factors": factors, "record": record}
 
 
-def _phase(path: Path, text: str, name: str, rates: dict[str, float]) -> Json:
+def _phase(source: Source, text: str, name: str, rates: dict[str, int], command: str) -> Json:
     children, parent = rates.get("Children"), rates.get("Parent")
     if not children:
-        raise usage(f"{path}: {name} has no throughput of its children", "the log is damaged")
-    size_kb = _one(text, r"Each process writes a (\d+) kByte file")
-    workers = _one(text, r"Throughput test with (\d+) process")
-    record_kb = _one(text, r"in (\d+) kByte records")
+        raise usage(
+            f"{source.path}: {name} has no throughput of its children", "the log is damaged"
+        )
+    size_kb = whole(_one(text, r"Each process writes a (\d{1,15}) kByte file") or "")
+    workers = whole(_one(text, r"Throughput test with (\d{1,9}) process") or "")
+    record_kb = whole(_one(text, r"in (\d{1,15}) kByte records") or "")
     if not size_kb or not workers:
-        raise usage(f"{path}: it does not say what each process writes", "the log is damaged")
-    moved = int(size_kb) * KB * int(workers)
+        raise usage(
+            f"{source.path}: it does not say what each process writes", "the log is damaged"
+        )
+    moved = size_kb * KIB * workers
     return {
         "name": name,
         "time_base": "wall",
         "user_bytes": moved,
-        "elapsed_ns": round(moved / children * 1e9),
-        "outer_elapsed_ns": round(moved / parent * 1e9) if parent else None,
+        "elapsed_ns": round(moved / children * NS_PER_S),
+        "outer_elapsed_ns": round(moved / parent * NS_PER_S) if parent else None,
         "reported_bytes_per_s": children,
-        "worker_count": int(workers),
-        "transfer_bytes": int(record_kb) * KB if record_kb else None,
+        "worker_count": workers,
+        "transfer_bytes": record_kb * KIB if record_kb else None,
         "dataset_bytes": moved,
+        "contract": _contract(command) if "write" in name else None,
     }
 
 
 def _contract(command: str) -> str:
+    """Return what the time holds: -e and -c put fsync and close into it, -o opens with O_SYNC."""
     flags = set(command.split())
     if "-o" in flags:
         return "each"
@@ -102,3 +123,55 @@ def _contract(command: str) -> str:
 def _one(text: str, pattern: str) -> str | None:
     found = re.search(pattern, text)
     return found[1] if found else None
+
+
+# The matrix.
+
+
+def _matrix(source: Source, command: str, about: Json) -> Iterator[Json]:
+    """Yield the lines; what was left out leaves a gap: a number belongs to what is above it."""
+    ends: list[int] = []
+    for line in source.lines:
+        if HEADER.match(line):
+            ends = [found.end() for found in re.finditer(r"\S+", line)]
+            continue
+        words = [(found[0], found.end()) for found in re.finditer(r"\S+", line)]
+        if not ends or len(words) < 3 or not all(word.isdigit() for word, _ in words):
+            continue
+        size, record = (whole(word) or 0 for word, _ in words[:2])
+        rates = _columns(ends[2:], words[2:])
+        if rates is None or not size or not record:
+            raise usage(f"{source.path}: `{line.strip()[:60]}` does not fit under its header")
+        yield _line(size * KIB, record * KIB, rates, command, about)
+
+
+def _columns(ends: list[int], words: list[tuple[str, int]]) -> dict[str, int] | None:
+    """Return the rates by column; None where two numbers would belong to one."""
+    names = MATRIX[: len(ends)]
+    if len(words) == len(ends) <= len(MATRIX):
+        return {name: whole(word) or 0 for name, (word, _) in zip(names, words, strict=True)}
+    found: dict[str, int] = {}
+    for word, end in words:
+        if not names:
+            return None
+        name = names[min(range(len(names)), key=lambda place: abs(ends[place] - end))]
+        if name in found:
+            return None
+        found[name] = whole(word) or 0
+    return found
+
+
+def _line(size: int, record: int, rates: dict[str, int], command: str, about: Json) -> Json:
+    phases: list[Json] = []
+    for name, rate in rates.items():
+        if rate == 0:
+            continue  # too fast for its clock, or left out
+        phase: Json = {"name": name, "time_base": "wall", "user_bytes": size}
+        phase |= {"elapsed_ns": round(size / (rate * KIB) * NS_PER_S), "worker_count": 1}
+        phase |= {"transfer_bytes": record, "dataset_bytes": size, "operations": -(-size // record)}
+        phase |= {"reported_bytes_per_s": rate * KIB}
+        phase |= {"contract": _contract(command)} if "write" in name else {}
+        phases.append(phase)
+    factors = {"size": size, "transfer_size": record}
+    found = {"trial": {"workload": "sequential"}, "source": about, "phases": phases}
+    return {"role": "trial", "name": NAME, "factors": factors, "record": found}

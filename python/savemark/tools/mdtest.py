@@ -36,6 +36,7 @@ SUMMARY = re.compile(r"^SUMMARY.*\(of (\d{1,9}) iterations\)")
 # Values that end up as factors, by their flag; the sizes apart.
 COUNTS = {"n": "items", "I": "items_per_directory", "z": "depth", "b": "branches"}
 SIZES = {"w": "file_size", "e": "read_size"}
+NEVER_RUN = ("rate-Directory read",)  # it has a column, and mdtest no such operation
 VALUES = "abBdeEfGIlMnNOpQRswVWxXzZ"
 
 
@@ -45,15 +46,14 @@ def recognises(source: Source) -> bool:
 
 
 def parse(source: Source) -> Imported:
-    """Return an entry per kind of thing (files, directories, the tree), with a phase per operation."""
+    """Return an entry per kind (files, directories, the tree), with a phase per operation."""
     if source.text.lstrip().startswith(CSV):
         return _of_ranks(source)
     entries = []
     starts = [*(found.start() for found in BANNER.finditer(source.text)), len(source.text)]
     for start, end in pairwise(starts):
         entries += _of_text(source, source.text[start:end])
-    banner = BANNER.search(source.text)
-    return Imported(entries=entries, tools={NAME: banner[1] if banner else None})
+    return Imported(entries=entries)
 
 
 def _of_text(source: Source, text: str) -> list[Json]:
@@ -71,12 +71,14 @@ def _of_text(source: Source, text: str) -> list[Json]:
     )
     items = int(counted[2]) if counted else None
     rates, iterations = _first_summary(source, text)
-    if not rates:
+    if not rates and items != 0:
         message = f"{source.path.name}: mdtest has no summary in it; was it stopped?"
         error = {"kind": "failed", "message": message, "hint": None}
         return [{"role": "trial", "name": NAME, "factors": factors, "error": error}]
     statistic = "mean" if iterations > 1 else None
-    rows = {key: (items if key[0] != "Tree" else None, rate, None) for key, rate in rates.items()}
+    rows: dict[tuple[str, str], Row] = {
+        key: (items if key[0] != "Tree" else None, rate, None) for key, rate in rates.items()
+    }
     if items == 0:
         rows |= {("File", operation): (0, 0.0, 0) for operation in ("creation", "stat", "removal")}
     return _entries(rows, factors, about, {"worker_count": ranks, "statistic": statistic})
@@ -122,14 +124,14 @@ def _entries(
 
 
 def _phase(name: str, items: int | None, rate: float, elapsed_ns: int | None) -> Json:
-    """Return a phase; of a tree nobody says how many directories it has, so 1 / rate is one."""
-    if elapsed_ns is None:
-        elapsed_ns = round((items or 1) / rate * NS_PER_S)
+    """Return a phase; how many directories a tree has nobody says, so it may have a rate alone."""
+    if elapsed_ns is None and items is not None:
+        elapsed_ns = round(items / rate * NS_PER_S)
     return {
         "name": name,
         "time_base": "wall",
         "elapsed_ns": elapsed_ns,
-        "operations": 1 if items is None else items,
+        "operations": items,
         "reported_ops_per_s": rate,
     }
 
@@ -177,7 +179,7 @@ def _of_ranks(source: Source) -> Imported:
     known: dict[tuple[str, str], Row] = {}
     for column in columns:
         kind, _, operation = column.removeprefix("rate-").partition(" ")
-        if not column.startswith("rate-") or kind not in KINDS:
+        if not column.startswith("rate-") or kind not in KINDS or column in NEVER_RUN:
             continue
         rate, seconds = number(values[column]), number(values.get(f"time-{kind} {operation}"))
         if rate and seconds and rate > 0 and seconds > 0:

@@ -57,7 +57,7 @@ def parse(source: Source) -> Imported:
         raise usage(f"{source.path}: warp has no request in it", "was it stopped?")
     record = {"trial": {}, "source": {"tool": NAME, **about}, "phases": phases}
     entry = {"role": "trial", "name": NAME, "factors": _factors(about), "record": record}
-    return Imported(entries=[entry], tools={NAME: about.get("tool_version")})
+    return Imported(entries=[entry])
 
 
 def _factors(about: Json) -> Json:
@@ -107,11 +107,15 @@ def _of_raw(source: Source) -> tuple[list[Json], Json]:
         if start is None or end is None or end < start or moved is None or moved < 0:
             raise usage(f"{source.path}:{place}: a request without a time or its bytes")
         worker = f"{row.get('client_id', '')} {row['thread']}"
-        kinds.setdefault(row["op"], _Requests()).add(worker, (start, end), moved, bool(row["error"]))
+        kinds.setdefault(row["op"], _Requests()).add(
+            worker, (start, end), moved, bool(row["error"])
+        )
     failed = sum(kind.failed for kind in kinds.values())
     said = f"warp: {failed} requests failed" if failed else None
     phases = [kind.phase(name) for name, kind in kinds.items() if kind.spans]
-    return phases, {"valid": not failed, "message": said}
+    # The last lines tell how it was called.
+    command = next((line[2:] for line in source.lines if line.startswith("# warp ")), None)
+    return phases, {"command": command, "valid": not failed, "message": said}
 
 
 class _Requests:
@@ -208,7 +212,7 @@ def _of_json(source: Source) -> tuple[list[Json], Json]:
         requests = whole(window.get("ops"))
         failed += whole(found.get("total_errors")) or 0
         if elapsed and requests:
-            phase = _phase(str(name), elapsed, requests, whole(window.get("bytes")))
+            phase = _phase(str(name), elapsed, requests, times(window.get("bytes"), 1))
             phase["worker_count"] = whole(found.get("concurrency"))
             phases.append(phase | {"latency": _latency(found)})
     command = str(whole_file.get("commandline") or "")

@@ -11,7 +11,7 @@ from typing import cast
 
 from savemark.tools import Tool, tools
 
-STUDIES = ("checkpoint_exercise", "streamer_bench", "system_info")
+STUDIES = ("acceptance", "checkpoint_exercise", "streamer_bench", "system_info")
 
 
 def formats() -> dict[str, Tool]:

@@ -1,0 +1,107 @@
+"""Files and folders to import: what each of them says, and why some are left out.
+
+A file that is named must be readable; of a folder every file is accounted for, as imported or as
+skipped with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+
+from savemark.errors import SavemarkError, usage
+from savemark.records.imported import Reading, named, read
+from savemark.records.names import Pattern, apply
+from savemark.tools.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that is not in the run."""
+
+    path: Path
+    why: str
+
+
+def gather(
+    arguments: Sequence[str], pattern: Pattern | None = None
+) -> tuple[list[Reading], list[Skipped]]:
+    """Read `[LABEL=]PATH…`; a usage error where a named file is none, or nothing is left."""
+    readings: list[Reading] = []
+    skipped: list[Skipped] = []
+    for argument in arguments:
+        label, path = named(argument)
+        if not path.is_dir():
+            reading = read(Source.of(path))
+            readings.append(_named(reading, label, "", PurePath(path.name), pattern))
+            continue
+        for file in _files(path):
+            try:
+                reading = read(Source.of(file))
+            except SavemarkError as error:
+                skipped.append(Skipped(file, error.message.removeprefix(f"{file}: ")))
+            else:
+                inside = PurePath(path.resolve().name, file.relative_to(path))
+                readings.append(_named(reading, label, path.resolve().name, inside, pattern))
+    kept, doubles = _once(readings)
+    if not kept:
+        raise _nothing(skipped)
+    return kept, skipped + doubles
+
+
+def _nothing(skipped: list[Skipped]) -> SavemarkError:
+    if not skipped:
+        return usage("there is no file in it", "name result files or folders that hold some")
+    first = skipped[0]
+    return usage(
+        f"none of {len(skipped)} files is a result file that savemark knows",
+        f"the first is {first.path}: {first.why}",
+    )
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield all files below, in the order of their names."""
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        yield from (Path(place, name) for name in sorted(names))
+
+
+def _named(
+    reading: Reading, label: str, folder: str, inside: PurePath, pattern: Pattern | None
+) -> Reading:
+    """Add the label that was asked for, else the file's own, else the folder's; and the factors."""
+    found = reading.found
+    if pattern is not None:
+        stated = pattern.read(inside)
+        if stated is None:
+            note = f"its name does not fit {pattern.text}: it has no factors of it"
+            found = replace(found, notes=[*found.notes, note])
+        else:
+            found = apply(found, stated)
+    own = label or found.label or folder or "imported"
+    return replace(reading, found=replace(found, label=own))
+
+
+def _once(readings: list[Reading]) -> tuple[list[Reading], list[Skipped]]:
+    """Leave out what tells of a run that another file tells of as well."""
+    kept: list[Reading] = []
+    doubles: list[Skipped] = []
+    paths = {reading.path for reading in readings}
+    seen: dict[object, Path] = {}
+    for reading in readings:
+        found, path = reading.found, reading.path
+        better = path.with_name(found.beside) if found.beside else path
+        # Equal bytes under another name are no copy but a question: HC-22 asks it.
+        keys: list[object] = [(found.label, path.name, reading.source.sha256)]
+        keys += [(found.label, path.parent, found.identity)] if found.identity else []
+        twin = next((seen[key] for key in keys if key in seen), None)
+        if better != path and better in paths:
+            doubles.append(Skipped(path, f"{better} tells of the same run"))
+        elif twin is not None:
+            doubles.append(Skipped(path, f"{twin} tells of the same run"))
+        else:
+            kept.append(reading)
+            seen.update(dict.fromkeys(keys, path))
+    return kept, doubles
