@@ -189,8 +189,11 @@ class Supervisor:
     def close(self) -> None:
         """Take down everything."""
         assert self._process.stdin
-        self._process.stdin.close()
+        assert self._process.stdout
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
+        self._process.stdout.close()
 
     def _ask(self, request: dict[str, Any], name: str) -> None:
         assert self._process.stdin
