@@ -19,8 +19,16 @@ pub struct Calls<'a> {
 impl<'a> Calls<'a> {
     /// Blocks go through `buffers`, round and round.
     pub fn new(worker: Worker<'a>, buffers: Vec<Buffer>) -> Self {
+        own_descriptors();
         Self { worker, buffers, turn: 0 }
     }
+}
+
+/// Gives this thread a table of open files of its own. The kernel counts references to an open file at each call, with atomic
+/// operations, only where threads share the table: some hundredths of a small read from memory. It goes with the thread.
+fn own_descriptors() {
+    // SAFETY: the thread opens and closes nothing that others use; refused, all goes on as before, a little slower.
+    unsafe { libc::unshare(libc::CLONE_FILES) };
 }
 
 impl Mover for Calls<'_> {
