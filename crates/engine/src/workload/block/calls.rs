@@ -6,7 +6,7 @@ use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::measure::clock;
 use crate::storage::{Operation, io_error};
-use crate::worker::Meter;
+use crate::worker::{Meter, own_descriptors};
 
 /// One worker.
 pub struct Calls<'a> {
@@ -22,13 +22,6 @@ impl<'a> Calls<'a> {
         own_descriptors();
         Self { worker, buffers, turn: 0 }
     }
-}
-
-/// Gives this thread a table of open files of its own. The kernel counts references to an open file at each call, with atomic
-/// operations, only where threads share the table: some hundredths of a small read from memory. It goes with the thread.
-fn own_descriptors() {
-    // SAFETY: the thread opens and closes nothing that others use; refused, all goes on as before, a little slower.
-    unsafe { libc::unshare(libc::CLONE_FILES) };
 }
 
 impl Mover for Calls<'_> {
