@@ -1,5 +1,6 @@
 """Other tools really run on a bucket: their rate, their evidence, and what they bring back."""
 
+import json
 import os
 import subprocess
 import sys
@@ -141,3 +142,54 @@ def test_a_bucket_is_crosschecked(server, tmp_path):
     for tool in ("savemark", "aws", "rclone"):
         for phase in ("write", "read"):
             assert f"| {phase} | {tool} |" in said, said
+
+
+@pytest.mark.parametrize("tool", CLIENTS)
+def test_a_client_copies_to_a_disk_and_back(bucket, tmp_path, tool):
+    foreign.need(tool)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    trial = {"workload": "copy", "tool": tool, "items": 3, "file_size": 100_000, "sync": "none"}
+    record = foreign.run({**trial, "disk": str(disk)}, bucket, tmp_path / "tools")
+    found = foreign.phases(record)
+    assert list(found) == ["upload", "download"]
+    assert found["download"]["verified"] == "every byte"
+    assert {phase["user_bytes"] for phase in found.values()} == {300_000}
+    assert found["upload"]["durable"]
+    assert not found["download"]["durable"]
+    assert list(disk.iterdir()) == []
+
+
+COPY = """
+name: copies
+budget: 1m
+repeats: 1
+trial: {{workload: copy, items: 2, file_size: 70000, sync: none, disk: {disk}}}
+factors:
+  tool: [savemark, rclone]
+"""
+
+
+def test_the_engine_copies_beside_them(server, tmp_path):
+    foreign.need("rclone")
+    disk, study = tmp_path / "disk", tmp_path / "copies.yaml"
+    disk.mkdir()
+    study.write_text(COPY.format(disk=disk))
+    words = [sys.executable, "-m", "savemark", "run", study, URL, "--out", "out"]
+    environment = s3_real.environment(server, tmp_path)
+    done = subprocess.run(
+        words, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "out/records.jsonl").read_text().splitlines()]
+    assert {line["factors"]["tool"] for line in lines} == {"savemark", "rclone"}
+    for line in lines:
+        upload, download = line["record"]["phases"]
+        assert (upload["name"], upload["user_bytes"]) == ("upload", 140_000)
+        assert download["verified"] == "every byte"
+    assert list(disk.iterdir()) == []
+    (disk / "mine").touch()
+    done = subprocess.run(
+        words[:-1] + ["again"], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "is not empty" in done.stderr) == (5, True)

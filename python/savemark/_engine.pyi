@@ -86,6 +86,23 @@ def restore_tree(
 ) -> str:
     """Restore files below a new or empty directory, all or nothing; return the report."""
 
+def save_process(
+    trial_json: str,
+    pid: int,
+    run_on: bool,
+    criu_options: str,
+    progress: Callable[[dict[str, Any]], object] | None = None,
+) -> str:
+    """Save a running process with its descendants, then kill it or let it go on.
+
+    Return the report.
+    """
+
+def restore_process(
+    trial_json: str, progress: Callable[[dict[str, Any]], object] | None = None
+) -> tuple[int, str]:
+    """Restore the process that was saved in a place; return its number and the report."""
+
 def verify(trial_json: str, progress: Callable[[dict[str, Any]], object] | None = None) -> str:
     """Read and check every byte; return the report."""
 

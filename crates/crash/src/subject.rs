@@ -67,7 +67,8 @@ impl Subject {
     /// Saves of a recording: few where each has hundreds of flushes, or is large.
     pub fn saves(self) -> u64 {
         match self {
-            Self::Solver(Policy::FsyncEach | Policy::Dsync | Policy::Linked | Policy::Direct) => 16,
+            Self::Solver(Policy::FsyncEach | Policy::Dsync | Policy::Linked) => 16,
+            Self::Solver(Policy::Direct) => 8,
             _ => 40,
         }
     }

@@ -7,6 +7,7 @@ pub mod checkpoint;
 pub mod codec;
 pub mod commands;
 pub mod control;
+pub mod device;
 pub mod error;
 pub mod features;
 pub mod host;

@@ -163,6 +163,8 @@ pub struct Phase {
     pub device: Option<Device>,
     /// What the processors did meanwhile.
     pub machine: Option<Machine>,
+    /// Bytes that the driver of GPUDirect Storage moved meanwhile; absent where it is not loaded or does not count.
+    pub gds_bytes: Option<u64>,
     /// Page-cache residency of the files, before a read or after a write.
     pub cache: Option<Cache>,
     /// Whether the files that are read have data, before a read.

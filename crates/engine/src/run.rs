@@ -91,7 +91,7 @@ fn measure(
         around(Moment::Before, name)?;
         let before = witness.look();
         let mut phase = workload.run(name, bench)?;
-        (phase.device, phase.machine) = witness.look().since(before);
+        (phase.device, phase.machine, phase.gds_bytes) = witness.look().since(before);
         around(Moment::After, name)?;
         phases.push(phase);
     }

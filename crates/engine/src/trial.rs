@@ -58,7 +58,7 @@ impl Trial {
         }
         let trial = Self { common: read(common)?, storage: read(storage)?, workload: read(workload)? };
         trial.workload.validate()?;
-        trial.storage.validate()?;
+        trial.storage.validate(&serde_json::to_value(&trial.workload).unwrap_or_default())?;
         Ok(trial)
     }
 }

@@ -10,6 +10,7 @@ use crate::host;
 use crate::measure::device::{self, BlockDevice};
 use crate::measure::{cache, content, extents, machine, mount};
 use crate::record::{Cache, Conditions, Device, Extents, Machine, Payload};
+use crate::storage::gds;
 
 /// Looks at a directory, the disk below it and the machine.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,7 @@ pub struct Witness {
 pub struct Look {
     device: Option<device::Snapshot>,
     machine: Option<machine::Snapshot>,
+    gds_bytes: Option<u64>,
 }
 
 impl Witness {
@@ -43,16 +45,19 @@ impl Witness {
 
     /// The counters now.
     pub fn look(&self) -> Look {
-        Look { device: self.device.as_ref().and_then(BlockDevice::snapshot), machine: machine::snapshot() }
+        let device = self.device.as_ref().and_then(BlockDevice::snapshot);
+        Look { device, machine: machine::snapshot(), gds_bytes: gds::direct_bytes() }
     }
 }
 
 impl Look {
-    /// What happened between an earlier look and this one.
-    pub fn since(self, earlier: Self) -> (Option<Device>, Option<Machine>) {
+    /// What happened between an earlier look and this one: at the disk, in the machine, and the bytes that went straight into
+    /// GPUs.
+    pub fn since(self, earlier: Self) -> (Option<Device>, Option<Machine>, Option<u64>) {
         let device = earlier.device.zip(self.device).map(|(before, after)| after.since(&before));
         let machine = earlier.machine.zip(self.machine).map(|(before, after)| after.since(&before));
-        (device, machine)
+        let gds_bytes = earlier.gds_bytes.zip(self.gds_bytes).map(|(before, after)| after.saturating_sub(before));
+        (device, machine, gds_bytes)
     }
 }
 
@@ -114,7 +119,7 @@ mod tests {
         let path = root.path().join("file");
         std::fs::write(&path, vec![7u8; 4 << 20]).unwrap();
         File::open(&path).unwrap().sync_all().unwrap();
-        let (device, machine) = witness.look().since(before);
+        let (device, machine, _) = witness.look().since(before);
         assert!(machine.unwrap().elapsed_ns > 0);
         if let Some(device) = device {
             assert!(device.written_bytes >= 4 << 20, "{device:?}");

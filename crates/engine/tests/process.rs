@@ -21,6 +21,10 @@ use savemark_engine::{Error, Kind as Why};
 
 #[path = "process/failing.rs"]
 mod failing;
+#[path = "process/messages.rs"]
+mod messages;
+#[path = "process/stuck.rs"]
+mod stuck;
 use failing::Failing;
 
 const MIB: u64 = 1 << 20;

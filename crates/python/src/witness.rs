@@ -52,7 +52,7 @@ impl Witness {
     /// What happened since `begin`: device and machine, null where nobody tells.
     fn end(&mut self) -> String {
         let after = self.witness.look();
-        let (device, machine) = self.before.take().map_or((None, None), |before| after.since(before));
+        let (device, machine, _) = self.before.take().map_or((None, None, None), |before| after.since(before));
         json!({"device": device, "machine": machine}).to_string()
     }
 }

@@ -76,6 +76,8 @@ def _dropped(rows: pl.DataFrame) -> list[str]:
             str(phase): set(part["setting"])
             for (phase,), part in table.group_by("phase", maintain_order=True)
         }
+        if not have.get("read", set()) & have.get("write", set()):
+            continue  # they are tables of two things
         for phase, others in (("read", "write"), ("write", "read")):
             lacking = have.get(others, set()) - have.get(phase, set())
             if have.get(phase) and lacking:

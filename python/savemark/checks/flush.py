@@ -17,6 +17,7 @@ PROMISES = {
     "end": "one sync at the end",
     "group": "a sync now and then",
     "rename": "sync, rename, sync of the directory",
+    "shared": "a sync that threads share",
     "generations": "one sync, of two files in turn",
     "behind": "sync, rename, sync of the directory, one save later",
 }

@@ -127,7 +127,10 @@ def _show(found: list[Finding], as_json: bool) -> None:
 def _machine() -> str:
     import platform
 
-    return f"{platform.system()} {platform.release()}"
+    import savemark
+
+    system = f"{platform.system()} {platform.release()} ({platform.machine()})"
+    return f"{system}, savemark {savemark.__version__}"
 
 
 def _command(plan: Plan) -> str:

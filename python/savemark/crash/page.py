@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from savemark.crash.findings import OUTCOMES, Finding
-from savemark.crash.jobs import Plan
+from savemark.crash.jobs import FILESYSTEMS, Plan
 
 ABOUT = """\
 Every row is a way to save: the twelve policies of the solver (workload `iterate`), and `savemark
@@ -39,8 +39,8 @@ def markdown(plan: Plan, found: list[Finding], machine: str, command: str) -> st
     lines += ["| policy | observed | contract | power losses | torn on | kills |"]
     lines += ["|---|---|---|---|---|---|"]
     for f in found:
-        points = " + ".join(f"{count} {name}" for name, count in f.points.items())
-        torn = ", ".join(f"{name} {count}" for name, count in f.torn_on.items() if count) or "–"
+        points = " + ".join(f"{f.points[n]} {n}" for n in FILESYSTEMS if n in f.points)
+        torn = ", ".join(f"{n} {f.torn_on[n]}" for n in FILESYSTEMS if f.torn_on[n]) or "–"
         row = (f"`{f.subject}`", f"**{f.verdict}**", f.note, points or "–", torn, str(f.kills))
         lines.append(f"| {' | '.join(row)} |")
     heads = [f"{name} {o}" for name in ("rest", "save", "kill") for o in OUTCOMES]

@@ -14,7 +14,8 @@ tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
     phase |= {
         # What was promised when the clock stopped: none (buffered), each (sync per write), end (one
         # sync at the end, inside the time), group, rename (sync, rename, sync of the directory),
-        # generations (two files in turn, one sync each), behind (rename, one save later),
+        # shared (one sync for several threads), generations (two files in turn, one sync each),
+        # behind (rename, one save later),
         # unknown (the tool does not say).
         "contract": "none",
         "atomic": False,                # whether a crash in mid-write leaves the old state whole
@@ -123,19 +124,19 @@ PARTS = {
 COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
 
 # The phases that move bytes to the storage and back; ours, and those of imported tools.
-WRITES = ("save", "write", "rewrite", "random_write", "iterate")
+WRITES = ("save", "write", "rewrite", "random_write", "iterate", "upload")
 # The solver's policies: what a save promises, and whether a crash leaves a whole state. One that is
 # not durable is `none` by its record.
 POLICIES = {
     **dict.fromkeys(("fsync_each", "dsync", "linked"), ("each", False)),
     **dict.fromkeys(("fsync_leader", "fdatasync_leader"), ("end", False)),
     **dict.fromkeys(("none", "direct", "sync_file_range"), ("none", False)),
-    "group": ("group", False),
+    "group": ("shared", False),
     "two_generations": ("generations", True),
     "rename": ("rename", True),
     "double_buffer": ("behind", True),
 }
-READS = ("restore", "read", "reread", "random_read")
+READS = ("restore", "read", "reread", "random_read", "download")
 
 
 def of_record(record: Json, version: str) -> Json:

@@ -34,7 +34,7 @@ HEAD = {
     "phase": pl.String,
 }
 # Factors that are what is saved: a fast one is no reason to save something else.
-GIVEN = ("part", "payload", "size", "state", "process")
+GIVEN = ("part", "payload", "size", "state", "process", "items", "file_size")
 PHASE = [
     *("elapsed_ns", "first_done_ns", "last_done_ns", "first_done_bytes"),
     *("user_bytes", "stored_bytes", "cpu_user_ns", "cpu_system_ns"),

@@ -146,7 +146,8 @@ class Analysis:
             if result.label == label and phase in cell.blocked
         ]
         mine = (pl.col("role") == "trial") & (pl.col("label") == label) & (pl.col("phase") == phase)
-        return self.frame.filter(mine & ~pl.col("setting").is_in(blocked))
+        timed = pl.col("elapsed_ns").is_not_null()  # an imported rate may have no time
+        return self.frame.filter(mine & timed & ~pl.col("setting").is_in(blocked))
 
     @property
     def fired(self) -> list[Finding]:

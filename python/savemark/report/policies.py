@@ -103,8 +103,7 @@ def lost(one: Setting, tau: float) -> float:
     """Share of the time that a job loses to saving, redoing and restarting (see `tables`)."""
     save = STATE_BYTES / one.saving
     if one.contract == "behind":
-        safe = STATE_BYTES / median(one.durable)
-        return 1 - interval.goodput_asynchronous(max(tau, safe), save, safe, MTBF_S, RESTART_S)
+        return 1 - interval.goodput_asynchronous(tau, save, soonest(one), MTBF_S, RESTART_S)
     return 1 - interval.goodput(tau, save, MTBF_S, RESTART_S)
 
 
@@ -112,8 +111,13 @@ def every(one: Setting) -> float:
     """The interval with the least loss; seconds of work between two saves."""
     save = STATE_BYTES / one.saving
     if one.contract == "behind":
-        return interval.asynchronous(save, STATE_BYTES / median(one.durable), MTBF_S)
+        return interval.asynchronous(save, soonest(one), MTBF_S)
     return interval.optimal(save, MTBF_S)
+
+
+def soonest(one: Setting) -> float:
+    """The least interval: a save beside the work has to be durable before the next begins."""
+    return STATE_BYTES / median(one.durable) if one.contract == "behind" else 0.0
 
 
 def tables(analysis: Analysis) -> list[Table]:
@@ -152,7 +156,7 @@ NOTE = (
 
 def _line(one: Setting) -> Line:
     crash = "old or new" if one.atomic else "may be torn"
-    data = [Datum(one.policy), Datum(PROMISES.get(one.contract, one.contract)), Datum(crash)]
+    data = [Datum(one.policy), Datum(_promise(one.contract)), Datum(crash)]
     data += [Datum(str(one.threads), one.threads), _rate(one.seen), _rate(one.durable)]
     if one.contract == "none":
         return Line([*data, *[Datum("–", 1e99)] * 3, Datum("any")])
@@ -160,6 +164,11 @@ def _line(one: Setting) -> Line:
     torn = 0.0 if one.atomic else save / (tau + save)
     data += [Datum(span_text(save), save), Datum(span_text(tau), tau)]
     return Line([*data, _share(lost(one, tau)), _share(torn)])
+
+
+def _promise(contract: str) -> str:
+    # Not all that promises nothing is buffered: direct writes are handed to the device.
+    return "nothing" if contract == "none" else PROMISES.get(contract, contract)
 
 
 def _rate(rates: list[float]) -> Datum:

@@ -38,7 +38,7 @@ class Foreign:
         around = around or _nobody
         started_unix_ns, start_ns = time.time_ns(), time.monotonic_ns()
         tool = str(trial["tool"])
-        with place.below(str(trial["target"])) as here, memory.folder() as source:
+        with place.below(str(trial["target"])) as here, memory.folder(trial.get("disk")) as source:
             asked = split_ours(trial)[0]
             resolved: Trial = json.loads(engine.resolve(json.dumps({**asked, "target": here})))
             scratch = Path(source) / "scratch"

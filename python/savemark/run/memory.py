@@ -1,4 +1,8 @@
-"""A folder in memory for a tool that copies: the data to copy from, and room to copy into."""
+"""A folder for a tool that copies: data to copy from, and room to copy into.
+
+It is in memory, as the engine's own state is; for the workload `copy` it is on the disk that the
+trial names.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from pathlib import Path
 
 import savemark._engine as engine
 from savemark.errors import refused, usage
+from savemark.tools.commands._bucket import total
 from savemark.tools.commands.aws import CONFIG
 from savemark.tools.commands.job import Job, Step
 
@@ -20,9 +25,9 @@ PIECE = 4 << 20
 
 
 @contextmanager
-def folder() -> Iterator[str]:
+def folder(disk: str | None = None) -> Iterator[str]:
     """Make the folder for the time of one trial; nobody else may look into it."""
-    where = PLACE if PLACE.is_dir() and os.access(PLACE, os.W_OK) else None
+    where = Path(disk) if disk else PLACE if PLACE.is_dir() and os.access(PLACE, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="savemark-tool-", dir=where) as made:
         yield made
 
@@ -33,14 +38,14 @@ def make_sources(job: Job, steps: Sequence[Step]) -> None:
     Path(job.outgoing).mkdir()
     names = next((step.sources for step in steps if step.sources), ())
     restored = any(step.restores for step in steps)
-    _check_room(job, int(job.trial.get("size") or 0) * (bool(names) + restored))
     if not names:
         return
+    size = total(job.trial)
+    _check_room(job, size * (1 + restored))
     state = job.trial.get("state")
     if state is not None:
         shutil.copytree(state, job.outgoing, dirs_exist_ok=True)
         return
-    size = int(job.trial["size"])
     for number, name in enumerate(names):
         start, end = (size * n // len(names) for n in (number, number + 1))
         with (Path(job.outgoing) / name).open("wb") as file:
@@ -48,6 +53,8 @@ def make_sources(job: Job, steps: Sequence[Step]) -> None:
                 count = min(PIECE, end - at)
                 kind, seed = str(job.trial["payload"]), int(job.trial["seed"])
                 file.write(engine.payload(kind, seed, at, count))
+            if "disk" in job.trial:
+                os.fsync(file.fileno())
 
 
 def _check_room(job: Job, needed: int) -> None:
@@ -55,8 +62,9 @@ def _check_room(job: Job, needed: int) -> None:
     if found.f_bavail * found.f_frsize < needed * 1.02:
         free = engine.format_size(found.f_bavail * found.f_frsize >> 20 << 20)
         raise refused(
-            f"{job.tool} copies to and from memory, and {Path(job.source).parent} has {free} free",
-            "use a smaller --size, or make it larger: mount -o remount,size=16G /dev/shm",
+            f"{job.tool} copies to and from {Path(job.source).parent}, which has {free} free",
+            "copy less, or make room there; memory is made larger by: "
+            "mount -o remount,size=16G /dev/shm",
         )
 
 

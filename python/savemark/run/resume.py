@@ -9,6 +9,7 @@ from typing import Any
 
 import savemark._engine as engine
 from savemark.errors import usage
+from savemark.run import wheels
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast
 from savemark.run.loop import Loop, Tally
@@ -17,7 +18,7 @@ from savemark.run.repeats import next_block
 from savemark.run.request import Request
 from savemark.run.runner import Runner
 from savemark.run.signals import stop_in_order
-from savemark.run.start import Outcome, open_targets
+from savemark.run.start import Outcome, open_disks, open_targets
 from savemark.run.target import Target
 from savemark.run.watcher import Watcher
 from savemark.study.keys import Keys
@@ -53,7 +54,10 @@ def resume(path: Path, request: Request, watcher: Watcher) -> Outcome:
         workspaces = open_targets(stack, targets, head["run_id"], watcher, found.held_bytes)
         folder.log(f"resumed with {len(left)} of {len(entries)} trials left")
         watcher.announce(found, left)
-        runner = Runner(engine.Engine(), path / "tools", {t.label: t for t in targets}, supervisor)
+        wheels.find()
+        disks = open_disks(stack, found.study, head["run_id"], watcher)
+        by_label = {target.label: target for target in targets}
+        runner = Runner(engine.Engine(), path / "tools", by_label, supervisor, disks)
         return Outcome(
             path, Loop(found.study, keys, entries, folder, workspaces, runner, watcher).run()
         )

@@ -26,10 +26,13 @@ class Runner:
     outputs: Path  # what other tools print
     targets: Mapping[str, Target] = field(default_factory=dict)
     supervisor: Supervisor | None = None  # of the mounts
+    disks: Mapping[str, str] = field(default_factory=dict)  # of `copy`: our folder in each
 
     def run(self, entry: Entry, trial: Trial, moved: Callable[[Json], object]) -> Json:
         """Run one trial in the workspace that it names; return its record."""
         around = self._around(entry, trial)
+        if trial.get("disk") is not None:
+            trial = {**trial, "disk": self.disks[trial["disk"]]}
         own, ours = split_ours(trial)
         if tool_of(trial):
             foreign = Foreign(self.outputs, self.engine)

@@ -13,6 +13,7 @@ from typing import Any
 import savemark._engine as engine
 from savemark.run import posix_probe
 from savemark.run import target as place
+from savemark.run import wheels
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast, forecast
 from savemark.run.loop import Loop, Tally
@@ -66,6 +67,7 @@ def start(request: Request, watcher: Watcher) -> Outcome:
     request = request.mounting(keys)
     study = request.prepare(keys)
     run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    wheels.find()
     one_engine = engine.Engine()
     with ExitStack() as stack:
         stack.enter_context(stop_in_order())
@@ -90,7 +92,8 @@ def start(request: Request, watcher: Watcher) -> Outcome:
         entries = plan(found.study, list(workspaces), head["order_seed"])
         watcher.announce(found, entries)
         targets = {target.label: target for target in request.targets}
-        runs = Runner(one_engine, folder.path / "tools", targets, supervisor)
+        disks = open_disks(stack, study, run_id, watcher)
+        runs = Runner(one_engine, folder.path / "tools", targets, supervisor, disks)
         # What a model forecast too short ends on the clock, a little late rather than early.
         limit = OVERTIME * study.budget_s if hard else None
         loop = Loop(found.study, keys, entries, folder, workspaces, runs, watcher, limit)
@@ -125,6 +128,16 @@ def open_targets(
         target.label: stack.enter_context(place.open_workspace(target, run_id))
         for target in targets
     }
+
+
+def open_disks(
+    stack: ExitStack, study: Study, run_id: str, watcher: Watcher
+) -> dict[str, str]:
+    """Make a folder in every directory that `copy` copies from and into, as in a target."""
+    named = [study.trial.get("disk"), *study.factors.get("disk", [])]
+    disks = [Target(str(disk), Path(disk).absolute()) for disk in named if disk is not None]
+    made = open_targets(stack, disks, run_id, watcher, 0.0)
+    return {target.label: made[target.label] for target in disks}
 
 
 def runner(one_engine: engine.Engine) -> sizing.Run:

@@ -96,6 +96,13 @@ def _metadata(trial: Trial, _label: str, rates: Rates) -> Cost:
     return Cost(rates.overhead_s + seconds, items * file_bytes, items * max(file_bytes, 4096))
 
 
+def _copy(trial: Trial, label: str, rates: Rates) -> Cost:
+    """Estimate `copy`, up and down; what it holds on the other disk is as much twice."""
+    size, storage = float(trial["items"] * trial["file_size"]), _storage(trial, label, rates)
+    seconds = size / storage.save + size / storage.restore + trial["items"] * 2 * SYNC_S
+    return Cost(rates.overhead_s + seconds, size, size)
+
+
 def _iterate(trial: Trial, label: str, rates: Rates) -> Cost:
     """Estimate `iterate`; of a policy that makes a new file each time there are two at one time."""
     side, iterations = int(trial["side"]), int(trial["iterations"])
@@ -155,6 +162,7 @@ MODELS: dict[str, Callable[[Trial, str, Rates], Cost]] = {
     "codec": _codec,
     "memcpy": _memcpy,
     "metadata": _metadata,
+    "copy": _copy,
     "iterate": _iterate,
     "shared_file": _geometry,
     "file_per_process": _geometry,

@@ -11,10 +11,12 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 BINARY = {"": 1, "k": KIB, "m": MIB, "g": GIB, "t": 1 << 40, "p": 1 << 50}
 DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 MOST_DIGITS = 40
+# Beyond these no product or quotient of two numbers is safe, and nothing was ever measured.
+LEAST, MOST = 1e-30, 1e30
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number, also of text; None for anything else."""
+    """Return a number that can be reckoned with, also of text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, str) and not value[:MOST_DIGITS].strip():
@@ -23,7 +25,9 @@ def number(value: Any) -> float | None:
         found = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    if abs(found) < LEAST:
+        return 0.0
+    return found if abs(found) < MOST else None
 
 
 def whole(value: Any) -> int | None:

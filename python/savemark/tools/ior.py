@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from savemark.errors import usage
@@ -154,7 +155,7 @@ def _of_text(source: Source) -> Iterator[tuple[Options, list[Json]]]:
     words = command[1].strip() if command else ""
     lines = source.lines
     starts = [n for n, line in enumerate(lines) if re.match(r"(Options|Summary):\s*$", line)]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in pairwise([*starts, len(lines)]):
         shown = {}
         for line in lines[start + 1 : end]:
             pair = re.match(r"\s*([A-Za-z][A-Za-z ]{1,40}?)\s*[:=]\s*(.*?)\s*$", line)

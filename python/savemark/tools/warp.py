@@ -113,7 +113,9 @@ def _of_raw(source: Source) -> tuple[list[Json], Json]:
     failed = sum(kind.failed for kind in kinds.values())
     said = f"warp: {failed} requests failed" if failed else None
     phases = [kind.phase(name) for name, kind in kinds.items() if kind.spans]
-    return phases, {"valid": not failed, "message": said}
+    # The last lines tell how it was called.
+    command = next((line[2:] for line in source.lines if line.startswith("# warp ")), None)
+    return phases, {"command": command, "valid": not failed, "message": said}
 
 
 class _Requests:

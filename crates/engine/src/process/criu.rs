@@ -191,14 +191,16 @@ impl Running {
     /// Ends it. Its sockets and pipes are closed already, so a dump cures the program and ends by itself; what does not is
     /// asked to, and killed in the end.
     pub fn stop(&mut self) {
-        for (signal, patience) in [(None, 5), (Some(Signal::TERM), 5), (Some(Signal::KILL), 60)] {
+        let most = super::patience().min(Duration::from_secs(5));
+        let last = Duration::from_secs(60);
+        for (signal, patience) in [(None, most), (Some(Signal::TERM), most), (Some(Signal::KILL), last)] {
             if let Some(signal) = signal {
                 // What it started is part of it; a half-restored program is not, and has no owner but this one.
                 let below = if self.action == "restore" { super::tree::pids(self.pid() as i32) } else { Vec::new() };
                 let _ = kill_process(self.pid, signal);
                 below.into_iter().skip(1).for_each(|pid| super::tree::signal(pid, signal));
             }
-            if self.wait(Duration::from_secs(patience)).is_some() {
+            if self.wait(patience).is_some() {
                 return;
             }
         }

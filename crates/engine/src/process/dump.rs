@@ -196,7 +196,10 @@ impl Dump {
     /// Everything is known: lays it out, with the table at its end. Returns the table's chunks.
     fn lay_out(&self, images: &[Image]) -> Result<Vec<Filled>> {
         let files: Vec<_> = images.iter().map(|i| table::Image { name: i.name.clone(), bytes: i.bytes }).collect();
-        let table = serde_json::to_vec(&Table { files, ..self.table.clone() }).expect("a table is plain data");
+        // Now that it stands still.
+        let processes = self.tree.pids();
+        let table = Table { files, processes, ..self.table.clone() };
+        let table = serde_json::to_vec(&table).expect("a table is plain data");
         let full = images.iter().filter(|image| image.bytes > 0).map(|image| (image.name.clone(), image.bytes, 0o600));
         let (members, bytes) = lay_out(full.chain([(table::TABLE.to_string(), table.len() as u64, 0o600)]));
         let mut places = members.iter().map(|member| member.offset);
@@ -233,7 +236,8 @@ impl Dump {
         let criu = self.state.lock().expect(HELD).ended.map(|ended| ended.cpu).unwrap_or_default();
         ProcessTimes {
             criu: self.criu.version.clone(),
-            processes: self.table.processes.len() as u32,
+            mode: "stream".into(),
+            processes: self.tree.pids().len() as u32,
             criu_cpu_ns: criu.user_ns + criu.system_ns,
             program_cpu_ns,
             stats: stats::read(self.folder.path(), "stats-dump").unwrap_or_default(),

@@ -10,11 +10,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "run savemark with sudo; in a container, as a privileged one",
     ),
     (
-        "Operation not permitted",
-        "the kernel does not permit it",
-        "run savemark with sudo (in a container: privileged); end strace or a debugger that holds the program",
-    ),
-    (
         "is being ptraced",
         "a debugger or strace holds the program",
         "end it (`grep TracerPid /proc/PID/status`), then save again",
@@ -90,7 +85,8 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "put the file back where it was, then restore again",
     ),
     (
-        "[io_uring]",
+        // The kernel passes on no descriptor of a ring.
+        "send_fds failed (-22)",
         "the program uses io_uring, which CRIU cannot save",
         "let it use plain reads and writes (many programs have a switch)",
     ),
@@ -131,17 +127,26 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ),
     ("is within dumped tree", "CRIU itself belongs to the program", "run savemark from another terminal"),
     ("No space left on device", "a disk is full", "free some space"),
+    (
+        "Operation not permitted",
+        "the kernel does not permit it",
+        "run savemark with sudo (in a container: privileged); end strace or a debugger that holds the program",
+    ),
 ];
 
 /// The first line that says an error, as CRIU numbers its places in the source.
 fn first_error(log: &str) -> Option<&str> {
-    let errors = log.lines().filter(|line| line.contains("Error (") && !line.contains("rlimit:"));
-    errors.map(|line| line.split_once("): ").map_or(line, |(_, text)| text)).next()
+    log.lines().find(|line| is_error(line)).map(|line| line.split_once("): ").map_or(line, |(_, text)| text))
+}
+
+/// That it cannot raise its own limits stops CRIU from nothing.
+fn is_error(line: &str) -> bool {
+    line.contains("Error (") && !line.contains("rlimit:")
 }
 
 /// Why `criu ACTION` failed.
 pub fn error(action: &str, log: &str) -> Error {
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains("Error (") || line.contains("Warn  (")).collect();
+    let lines: Vec<&str> = log.lines().filter(|line| is_error(line)).collect();
     let known = KNOWN.iter().find(|(part, ..)| lines.iter().any(|line| line.contains(part)));
     let said = first_error(log).map_or("it says nothing".to_string(), |line| format!("`{}`", line.trim()));
     match known {
@@ -157,7 +162,7 @@ mod tests {
 
     #[test]
     fn known_lines_get_a_fix_and_others_are_shown() {
-        let log = "Error (criu/util.c:1534): rlimit: Can't setup RLIMIT_NOFILE for self\n\
+        let log = "Error (criu/util.c:1534): rlimit: Can't setup RLIMIT_NOFILE for self: Operation not permitted\n\
                    (00.01) Error (criu/sk-inet.c:191): inet: Connected TCP socket, consider using --tcp-established option.\n\
                    (00.02) Error (criu/cr-dump.c:2111): Dumping FAILED.\n";
         let told = error("dump", log);

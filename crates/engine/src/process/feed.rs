@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::criu::{Ended, Running, stalled};
 use super::protocol;
 use super::slots::Slots;
-use super::{PATIENCE, TICK};
+use super::{TICK, patience};
 use crate::buffer::{Buffer, align_up};
 use crate::error::{Error, Result};
 use crate::measure::clock;
@@ -109,8 +109,8 @@ impl Peer {
         let ready = self.look(if idle { TICK } else { MOMENT })?;
         if ready.is_empty() {
             self.waited += Duration::from_nanos(clock::now() - start);
-            return match self.waited > PATIENCE {
-                true => Err(stalled("dump", PATIENCE)),
+            return match self.waited > patience() {
+                true => Err(stalled("dump", patience())),
                 false => Ok(Found::Nothing),
             };
         }
@@ -172,7 +172,7 @@ impl Peer {
     fn accept(&mut self) -> Result<()> {
         // One connection is the protocol; after it only CRIU's end is waited for.
         let (socket, _) = self.listener.accept().map_err(lost)?;
-        socket.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
+        socket.set_read_timeout(Some(patience())).map_err(lost)?;
         self.socket = Some(socket);
         Ok(())
     }

@@ -15,6 +15,7 @@ mod explain;
 mod feed;
 pub mod folder;
 mod guard;
+pub mod images;
 pub mod program;
 mod protocol;
 mod pump;
@@ -31,7 +32,14 @@ pub use table::Table;
 
 use std::time::Duration;
 
-/// How long CRIU may do nothing while it is waited for. It spins for ever over a truncated image.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How long CRIU may do nothing while it is waited for, in seconds.
+const VARIABLE: &str = "SAVEMARK_CRIU_PATIENCE";
+
+/// How long CRIU may do nothing while it is waited for: a minute if the user does not say. It may hang, or spin for ever.
+fn patience() -> Duration {
+    let said = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(said.unwrap_or(60).max(1))
+}
+
 /// How long it waits for the other end; then whoever runs the save looks for an order to stop.
 const TICK: Duration = Duration::from_millis(100);

@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::criu::{Running, stalled};
 use super::serve::Serve;
-use super::{PATIENCE, TICK, protocol};
+use super::{TICK, patience, protocol};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::measure::clock;
@@ -68,7 +68,7 @@ impl<'a> Pump<'a> {
             let fetching = self.pipes.iter().any(|pipe| pipe.buffer.is_none());
             self.waited =
                 if fetching { Duration::ZERO } else { self.waited + Duration::from_nanos(clock::now() - start) };
-            return if self.waited > PATIENCE { Err(stalled("restore", PATIENCE)) } else { Ok(false) };
+            return if self.waited > patience() { Err(stalled("restore", patience())) } else { Ok(false) };
         }
         self.waited = Duration::ZERO;
         if ready[0] {
@@ -114,7 +114,7 @@ impl<'a> Pump<'a> {
 
     fn accept(&mut self) -> Result<()> {
         let (socket, _) = self.listener.accept().map_err(lost)?;
-        socket.set_read_timeout(Some(PATIENCE)).map_err(lost)?;
+        socket.set_read_timeout(Some(patience())).map_err(lost)?;
         self.socket = Some(socket);
         Ok(())
     }

@@ -116,10 +116,11 @@ fn check_free(table: &Table) -> Result<()> {
 fn describe(phase: &mut Phase, opened_ns: u64, fetch_ns: u64, times: ProcessTimes) {
     phase.cpu_user_ns += times.criu_cpu_ns;
     phase.cpu_system_ns += times.program_cpu_ns;
-    let stage = |name: &str, elapsed_ns| Stage { name: name.into(), elapsed_ns };
-    phase.stages.insert(0, stage("open", opened_ns));
+    if let Some(open) = phase.stages.first_mut() {
+        open.elapsed_ns += opened_ns;
+    }
     let rest = phase.elapsed_ns.saturating_sub(opened_ns + fetch_ns);
-    phase.stages.push(stage("restore", rest));
+    phase.stages.push(Stage { name: "restore".into(), elapsed_ns: rest });
     phase.process = Some(times);
 }
 

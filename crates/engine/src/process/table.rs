@@ -52,7 +52,7 @@ impl Table {
             format: FORMAT.into(),
             version: VERSION,
             root: tree.root,
-            processes: tree.pids(),
+            processes: Vec::new(),
             stopped: tree.stopped().to_vec(),
             program: super::tree::name(tree.root),
             criu,
@@ -77,10 +77,5 @@ impl Table {
                 .hint("restore it with the savemark that wrote it, or a newer one"));
         }
         Ok(table)
-    }
-
-    /// Whether a checkpoint is one of a process.
-    pub fn is_in(manifest: &Manifest) -> bool {
-        manifest.members.iter().any(|member| member.name == TABLE)
     }
 }

@@ -61,14 +61,14 @@ impl Tree {
         }
     }
 
-    /// Kills it and waits until its numbers are free.
+    /// Kills it and waits until it has ended. Children of ours are reaped; others may stay as zombies for their parent.
     ///
     /// # Errors
-    /// `Failed` if a parent leaves one of them as a zombie.
+    /// `Failed` if one of them does not end (it waits for a device that does not answer).
     pub fn kill(&self) -> Result<()> {
         let all = self.pids();
         all.iter().for_each(|pid| signal(*pid, Signal::KILL));
-        wait_gone(&all, Duration::from_secs(10))
+        wait(&all, Duration::from_secs(10), true)
     }
 
     /// Memory that a dump will hold, roughly.
@@ -136,16 +136,29 @@ pub fn signal(pid: i32, signal: Signal) {
 }
 
 /// Waits until the numbers `all` are free again; children of ours are reaped.
+///
+/// # Errors
+/// `Failed` if a parent leaves one of them as a zombie.
 pub fn wait_gone(all: &[i32], most: Duration) -> Result<()> {
+    wait(all, most, false)
+}
+
+fn wait(all: &[i32], most: Duration, or_zombie: bool) -> Result<()> {
     let start = Instant::now();
     for pid in all {
-        while state(*pid).is_some() {
-            if let Some(pid) = Pid::from_raw(*pid) {
-                let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        while let Some(now) = state(*pid) {
+            let reaped = match Pid::from_raw(*pid) {
+                Some(pid) if now == 'Z' => matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))),
+                _ => false,
+            };
+            if reaped || (or_zombie && now == 'Z') {
+                break;
             }
             if start.elapsed() > most {
                 return Err(Error::failed(format!("the process {pid} was killed and its number is still in use"))
-                    .hint("its parent has not asked for its result (a zombie); end the parent"));
+                    .hint(
+                        "its parent has not asked for its result (a zombie): end the parent; see `ps -o ppid= PID`",
+                    ));
             }
             std::thread::sleep(Duration::from_millis(2));
         }

@@ -17,6 +17,7 @@ use crate::trial::named;
 #[cfg(test)]
 mod conformance;
 pub mod directory;
+pub mod gds;
 pub mod memory;
 pub mod null;
 pub mod object;
@@ -41,6 +42,8 @@ pub enum Options {
     Uring(uring::UringOptions),
     /// Objects in a bucket of S3 (or what speaks its protocol), Google Cloud Storage or Azure.
     Object(object::ObjectOptions),
+    /// Files to and from the memory of NVIDIA GPUs: by GPUDirect Storage, or by what it competes with.
+    Gds(gds::GdsOptions),
 }
 
 impl Options {
@@ -52,13 +55,15 @@ impl Options {
             named::<posix::PosixOptions>("posix"),
             named::<uring::UringOptions>("uring"),
             named::<object::ObjectOptions>("object"),
+            named::<gds::GdsOptions>("gds"),
         ]
     }
 
-    /// Checks what the types cannot say.
-    pub(crate) fn validate(&self) -> Result<()> {
+    /// Checks what the types cannot say, also of storage and `workload` (as JSON) together.
+    pub(crate) fn validate(&self, workload: &serde_json::Value) -> Result<()> {
         match self {
             Self::Object(options) => options.validate(),
+            Self::Gds(options) => options.validate(workload),
             _ => Ok(()),
         }
     }
@@ -73,6 +78,7 @@ pub fn open(options: &Options, target: impl Into<Target>) -> Result<Arc<dyn Stor
         Options::Posix(options) => Arc::new(posix::open(options, target.directory("posix")?)?),
         Options::Uring(options) => Arc::new(uring::open(options, target.directory("uring")?)?),
         Options::Object(options) => Arc::new(object::open(options, &target)?),
+        Options::Gds(options) => Arc::new(gds::open(options, target.directory("gds")?)?),
     })
 }
 

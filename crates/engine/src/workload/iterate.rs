@@ -257,7 +257,7 @@ impl<'a> Job<'a> {
                 self.save(&mut turn, iteration, meter)?;
             }
             turn.spent.add_to(&mut meter.thread_time);
-            stop.ended_well();
+            stop.ended_well(turn.since_meeting());
             Ok(())
         })?;
         Ok(Solved { team, path: meeting.path(), iterations: end.into_inner() })

@@ -13,10 +13,12 @@ use crate::trial::named;
 pub mod block;
 pub mod checkpoint;
 pub mod codec;
+pub mod copy;
 pub mod file_per_process;
 pub mod iterate;
 pub mod memcpy;
 pub mod metadata;
+pub mod process;
 pub mod random;
 pub mod sequential;
 pub mod shared_file;
@@ -43,6 +45,10 @@ pub enum Options {
     Metadata(metadata::MetadataOptions),
     /// Solve an equation on many threads, and save the state every few iterations.
     Iterate(iterate::IterateOptions),
+    /// Copy files between the target and a directory of this machine, there and back.
+    Copy(copy::CopyOptions),
+    /// Save a running program with CRIU, kill it, restore it, and ask it whether its memory is right.
+    Process(process::ProcessOptions),
     /// Encode and decode a state in memory: what a codec can do without a storage.
     Codec(codec::CodecOptions),
     /// Copy a state in memory: what no storage can beat.
@@ -61,6 +67,8 @@ impl Options {
             named::<file_per_process::FilePerProcessOptions>("file_per_process"),
             named::<metadata::MetadataOptions>("metadata"),
             named::<iterate::IterateOptions>("iterate"),
+            named::<copy::CopyOptions>("copy"),
+            named::<process::ProcessOptions>("process"),
             named::<codec::CodecOptions>("codec"),
             named::<memcpy::MemcpyOptions>("memcpy"),
         ]
@@ -77,6 +85,8 @@ impl Options {
             Self::FilePerProcess(o) => o.validate(),
             Self::Metadata(o) => o.validate(),
             Self::Iterate(o) => o.validate(),
+            Self::Copy(o) => o.validate(),
+            Self::Process(o) => o.validate(),
             Self::Codec(o) => o.validate(),
             Self::Memcpy(o) => o.validate(),
         }
@@ -93,6 +103,8 @@ impl Options {
             Self::FilePerProcess(o) => Box::new(o.build()),
             Self::Metadata(o) => Box::new(metadata::Metadata::new(o)),
             Self::Iterate(o) => Box::new(iterate::Iterate::new(o)),
+            Self::Copy(o) => Box::new(copy::Copy::new(o)),
+            Self::Process(o) => Box::new(process::Process::new(o)),
             Self::Codec(o) => Box::new(codec::Codec::new(o)),
             Self::Memcpy(o) => Box::new(memcpy::Memcpy::new(o)),
         }

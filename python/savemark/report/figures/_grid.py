@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from savemark.report.gpu_grid import STUDY
 from savemark.report.marks import inline
 from savemark.report.palette import level_scale, light
 from savemark.stats.ceilings import SIDES
+
+# More than any page can hold; the GPU study has 336.
+MOST_CELLS = 5000
 
 Rate = Callable[[dict[str, Any]], float]
 Rows = list[dict[str, Any]]
@@ -56,6 +60,9 @@ def applies(analysis: Analysis) -> str | None:
     """A grid needs more factors than one panel can hold."""
     if analysis.parts:
         return "the parts of this study have other factors each"
+    cells = math.prod(len(factor.levels) for factor in analysis.own_factors)
+    if cells > MOST_CELLS:
+        return f"the factors make {cells} cells: files of several experiments are no grid"
     few = len(analysis.own_factors) < 3
     return "fewer than three factors varied: one panel holds them" if few else None
 

@@ -9,11 +9,12 @@ import altair as alt
 
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, Panel, heading
-from savemark.report.marks import WIDTH, inline, names_axis
+from savemark.report.marks import WIDTH, inline, names_axis, seconds_scale, ticks
 from savemark.report.palette import light
 from savemark.report.policies import NEEDS, Setting, applies, best, settings
 from savemark.stats import median
 
+LEAST = 1e-4  # a logarithmic axis has no zero
 Value = Callable[[Setting], float]
 
 
@@ -28,8 +29,8 @@ def _flushes(one: Setting) -> float:
 
 
 VALUES: dict[str, tuple[Value, str]] = {
-    "bytes at the device": (_written, "bytes written per user byte"),
-    "flushes at the device": (_flushes, "flushes per iteration (log scale)"),
+    "bytes": (_written, "bytes written per user byte"),
+    "flushes": (_flushes, "flushes per iteration"),
 }
 
 
@@ -51,22 +52,21 @@ def draw(analysis: Analysis) -> list[Panel]:
 
 def _panel(found: list[Setting], of: Value, title: str) -> Any:
     values = [
-        {"setting": f"{one.policy} · {one.threads}", "x": of(one)}
+        {"setting": f"{one.policy} · {one.threads}", "x": max(of(one), LEAST)}
+        | {"word": f"{of(one):.3g}"}
         | {"tip": f"{one.policy}, {one.threads} threads: {of(one):.3g} {title}"}
         for one in found
     ]
-    scale = alt.Scale(type="symlog", constant=0.1) if "log" in title else alt.Scale(zero=True)
     order = [str(row["setting"]) for row in values]
-    return (
-        alt.Chart(inline(values))
-        .mark_bar(color=light("first"))
-        .encode(
-            y=alt.Y("setting:N", sort=order, axis=names_axis("policy · threads")),
-            x=alt.X("x:Q", title=title, scale=scale, axis=alt.Axis(tickCount=6, format="~g")),
-            description="tip:N",
-        )
-        .properties(width=WIDTH - 160, height=alt.Step(17))
+    scale, how = seconds_scale([max(of(one), LEAST) for one in found])
+    base = alt.Chart(inline(values)).encode(
+        y=alt.Y("setting:N", sort=order, axis=names_axis("policy · threads")),
+        x=alt.X("x:Q", title=f"{title} ({how})", scale=scale, axis=ticks(scale)),
     )
+    marks = base.mark_point(filled=True, size=44, opacity=1, color=light("first"))
+    words = base.mark_text(align="left", dx=8, color=light("quiet"), aria=False)
+    both = marks.encode(description="tip:N") + words.encode(text="word:N")
+    return both.properties(width=WIDTH - 160, height=alt.Step(17))
 
 
 FIGURE = Figure(

@@ -11,7 +11,7 @@ from savemark.report.figure import Figure, Panel, heading
 from savemark.report.interval import MTBF_S, STATE_BYTES
 from savemark.report.marks import WIDTH, inline
 from savemark.report.palette import level_scale
-from savemark.report.policies import NEEDS, Setting, applies, best, every, lost, settings
+from savemark.report.policies import NEEDS, Setting, applies, best, every, lost, settings, soonest
 
 POINTS = 60
 
@@ -35,6 +35,7 @@ def _panel(found: list[Setting]) -> Any:
         {"policy": one.policy, "tau": tau / 60, "lost": lost(one, tau)}
         for one in found
         for tau in taus
+        if tau >= soonest(one)
     ]
     dots = []
     for one in found:
@@ -48,7 +49,7 @@ def _panel(found: list[Setting]) -> Any:
     x = x.axis(alt.Axis(tickCount=6, format="~g"))
     y = alt.Y("lost:Q", title="share of the time that is lost", scale=alt.Scale(domain=[0, 1]))
     y = y.axis(alt.Axis(format="%"))
-    hue = alt.Color("policy:N", scale=colour, sort=names)
+    hue = alt.Color("policy:N", scale=colour, sort=names, legend=alt.Legend(columns=4))
     line = alt.Chart(inline(rows)).mark_line(strokeWidth=1.5, aria=False)
     marks = alt.Chart(inline(dots)).mark_point(filled=True, size=50, opacity=1)
     marks = marks.encode(shape=alt.Shape("policy:N", scale=shape, sort=names), description="tip:N")

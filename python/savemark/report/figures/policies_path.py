@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from savemark.report.analysis import Analysis
-from savemark.report.figure import Figure, Panel, heading
+from savemark.report.figure import Figure, Panel
 from savemark.report.marks import WIDTH, inline
 from savemark.report.palette import light
 from savemark.report.policies import NEEDS, PARTS, Setting, applies, settings
@@ -27,6 +27,8 @@ COLOURS = {
     "drain": "fourth",
 }
 
+LEGEND = alt.Legend(columns=3)
+
 
 def draw(analysis: Analysis) -> list[Panel]:
     """A panel per policy and target."""
@@ -36,7 +38,7 @@ def draw(analysis: Analysis) -> list[Panel]:
         where = result.label if len(analysis.results) > 1 else ""
         for policy in dict.fromkeys(one.policy for one in found):
             mine = [one for one in found if one.policy == policy]
-            panels.append(Panel(heading(policy, where), _panel(mine)))
+            panels.append(Panel(" · ".join(part for part in (where, policy) if part), _panel(mine)))
     return panels
 
 
@@ -56,11 +58,11 @@ def _panel(found: list[Setting]) -> Any:
         .encode(
             x=alt.X("threads:O", title="threads", axis=alt.Axis(labelAngle=0)),
             y=alt.Y("ms:Q", title="ms of wall time per iteration"),
-            color=alt.Color("part:N", scale=scale, sort=list(NAMES.values())),
+            color=alt.Color("part:N", scale=scale, sort=list(NAMES.values()), legend=LEGEND),
             order=alt.Order("place:Q"),
             description="tip:N",
         )
-        .properties(width=WIDTH - 200, height=160)
+        .properties(width=WIDTH - 120, height=160)
     )
 
 

@@ -45,7 +45,7 @@ def _panel(found: list[Setting], of: Callable[[Setting], list[float]], domain: l
     colour, shape = level_scale("policy", names)
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("threads:O", title="threads", axis=alt.Axis(labelAngle=0)),
-        color=alt.Color("policy:N", scale=colour, sort=names),
+        color=alt.Color("policy:N", scale=colour, sort=names, legend=alt.Legend(columns=4)),
     )
     scale = alt.Scale(type="log", domain=domain, nice=False)
     y = alt.Y("y:Q", title="MB/s (log scale)", scale=scale, axis=alt.Axis(format="~g"))
@@ -54,7 +54,7 @@ def _panel(found: list[Setting], of: Callable[[Setting], list[float]], domain: l
         y=y, shape=alt.Shape("policy:N", scale=shape, sort=names), description="tip:N"
     )
     line = base.mark_line(strokeWidth=1.3, opacity=0.7, aria=False).encode(y=y)
-    return (line + bars + marks).properties(width=WIDTH - 60, height=300)
+    return (line + bars + marks).properties(width=WIDTH + 40, height=300)
 
 
 FIGURE = Figure(

@@ -20,6 +20,8 @@ def steps(job: Job) -> list[Step]:
         if job.trial["workload"] == "checkpoint":
             job.refuse("workload", "it never syncs, and a save is durable")
         job.only("sync", "none", "it never syncs")
+        if job.trial["workload"] == "copy":
+            job.refuse("workload", "copy wants a bucket at the other end of this tool")
         job.only("direct", value=False, why="it reads and writes through the page cache")
     job.complete()
     return made
@@ -35,7 +37,7 @@ def remote(place: str) -> str:
 
 
 def _step(job: Job, way: str) -> Step:
-    words = ["rclone", "copy", "--ignore-times", "--transfers", str(_bucket.objects(job, way))]
+    words = ["rclone", "copy", "--ignore-times", "--transfers", str(_bucket.at_a_time(job, way))]
     words += _requests(job, way) if job.in_bucket else _alone(job)
     # What it reads goes into memory: `cat` would read with one request at a time.
     there = remote(job.place)
@@ -44,7 +46,7 @@ def _step(job: Job, way: str) -> Step:
 
 
 def _requests(job: Job, way: str) -> list[str]:
-    in_flight = _bucket.in_flight(job, way) // _bucket.objects(job, way)
+    in_flight = _bucket.in_flight(job, way) // _bucket.at_a_time(job, way) or 1
     request = _bucket.request_bytes(job, way)
     words = ["--low-level-retries", str(job.take("retries")), "--retries", "1"]
     words += ["--timeout", f"{job.take('timeout')}s"]

@@ -23,12 +23,12 @@ def _step(job: Job, way: str) -> Step:
     if request % _bucket.MIB:
         which = "part_size" if way == "write" else "transfer_size"
         job.refuse(which, "it counts parts in whole MiB", "use a multiple of 1MiB")
-    count = _bucket.objects(job, way)
-    words = ["s5cmd", "--retry-count", str(job.take("retries")), "--numworkers", str(count)]
+    at_a_time = _bucket.at_a_time(job, way)
+    words = ["s5cmd", "--retry-count", str(job.take("retries")), "--numworkers", str(at_a_time)]
     if server := _bucket.endpoint():
         words += ["--endpoint-url", server]
     nowhere = way == "read" and _bucket.discards(job)
-    words += ["cat" if nowhere else "cp", "--concurrency", str(in_flight // count)]
+    words += ["cat" if nowhere else "cp", "--concurrency", str(in_flight // at_a_time or 1)]
     words += ["--part-size", str(request // _bucket.MIB)]
     if way == "write":
         words += [f"{job.outgoing}/", f"{job.place}/"]

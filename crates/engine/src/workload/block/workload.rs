@@ -135,8 +135,9 @@ impl<'a> Block<'a> {
             rate: None,
             ..self.options.clone()
         };
-        let written = |worker: usize| self.ledgers[worker].lock().expect("the writers are gone").written();
-        let phase = self.phase("verify", &options, bench, &|worker| Pattern::listed(written(worker)))?;
+        let written = |ledger: &Mutex<Ledger>| ledger.lock().expect("the writers are gone").written();
+        let written: Vec<_> = self.ledgers.iter().map(written).collect();
+        let phase = self.phase("verify", &options, bench, &|worker| Pattern::listed(written[worker].clone()))?;
         Ok(Phase { cache, extents, ..phase })
     }
 }

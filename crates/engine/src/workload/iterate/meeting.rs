@@ -18,6 +18,8 @@ struct State {
     given_up: bool,
     /// Of those who came last.
     path: Spent,
+    /// Of the one who ended last, after the last meeting.
+    tail: Spent,
 }
 
 const HELD: &str = "no panic while held";
@@ -25,7 +27,8 @@ const HELD: &str = "no panic while held";
 impl Meeting {
     /// Of `members` threads.
     pub fn new(members: usize) -> Self {
-        let state = Mutex::new(State { arrived: 0, round: 0, given_up: false, path: Spent::default() });
+        let state =
+            Mutex::new(State { arrived: 0, round: 0, given_up: false, path: Spent::default(), tail: Spent::default() });
         Self { state, changed: Condvar::new(), members }
     }
 
@@ -45,9 +48,12 @@ impl Meeting {
         if state.round == round { Err(Error::interrupted()) } else { Ok(()) }
     }
 
-    /// What the last to come had spent on the way, of all meetings so far: what the others waited for.
+    /// What the last to come had spent on the way, of all meetings and of the end: what the others waited for.
     pub fn path(&self) -> Spent {
-        self.state.lock().expect(HELD).path
+        let state = self.state.lock().expect(HELD);
+        let mut path = state.path;
+        path.add(&state.tail);
+        path
     }
 
     /// Gives the meeting up when it is dropped, unless its member has ended well.
@@ -60,9 +66,13 @@ impl Meeting {
 pub struct Guard<'a>(Option<&'a Meeting>);
 
 impl Guard<'_> {
-    /// Its member needs no other any more.
-    pub fn ended_well(mut self) {
-        self.0 = None;
+    /// Its member needs no other any more; it has spent `since` after the last meeting.
+    pub fn ended_well(mut self, since: Spent) {
+        let Some(meeting) = self.0.take() else { return };
+        let mut state = meeting.state.lock().expect(HELD);
+        if since.total() > state.tail.total() {
+            state.tail = since;
+        }
     }
 }
 
@@ -94,6 +104,8 @@ mod tests {
             });
         }
         assert_eq!(meeting.path(), spent(20, 300));
+        [spent(0, 7), spent(0, 5)].map(|since| meeting.guard().ended_well(since));
+        assert_eq!(meeting.path(), spent(20, 307), "of the one who ended last");
     }
 
     #[test]

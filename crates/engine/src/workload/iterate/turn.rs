@@ -43,6 +43,11 @@ impl Spent {
         }
     }
 
+    /// The sum.
+    pub fn total(&self) -> u64 {
+        self.compute_ns + self.write_ns + self.wait_ns + self.sync_ns
+    }
+
     /// Adds another span.
     pub fn add(&mut self, other: &Self) {
         self.compute_ns += other.compute_ns;
@@ -110,9 +115,14 @@ impl<'a> Turn<'a> {
         timed(&mut self.spent.compute_ns, || unsafe { grid.sweep(iteration, band) });
     }
 
+    /// What was spent after the last meeting.
+    pub fn since_meeting(&self) -> Spent {
+        self.spent.since(&self.at_meeting)
+    }
+
     /// Waits for all threads.
     pub fn meet(&mut self) -> Result<()> {
-        let since = self.spent.since(&self.at_meeting);
+        let since = self.since_meeting();
         let met = timed(&mut self.spent.wait_ns, || self.meeting.meet(since));
         self.at_meeting = self.spent;
         met

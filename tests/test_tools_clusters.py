@@ -1,0 +1,195 @@
+"""Reading the files of IOR, mdtest, elbencho and IO500: the samples of tests/data."""
+
+import re
+
+import pytest
+
+from savemark.records.imported import read
+from test_tools import DATA, GIB, KIB, MIB, about, changed, entries, phases, refused, text
+
+# IOR and mdtest
+
+
+def test_ior_says_the_same_as_text_and_as_json():
+    for name in ("ior/text.txt", "ior/result.json"):
+        first, second = entries(name)
+        assert first["factors"] == second["factors"]
+        wanted = {"layout": "file_per_process", "ranks": 2, "nodes": 1, "segments": 2}
+        wanted |= {"block_size": 256 * KIB, "transfer_size": 64 * KIB, "sync": "end"}
+        assert first["factors"].items() >= wanted.items()
+        write = phases(name)["write"]
+        assert write["user_bytes"] == 2 * 2 * 256 * KIB
+        assert write["contract"] == "end"
+        rate = write["user_bytes"] / write["elapsed_ns"] * 1e9
+        assert rate == pytest.approx(write["reported_bytes_per_s"], rel=0.02)
+        assert phases(name)["read"]["shifted"] is False, "one node reads what it wrote, -C or not"
+
+
+def test_iors_brackets_may_be_wrong():
+    content = (DATA / "ior/result.json").read_text().replace("]", "").replace('"tests": [', "")
+    found = read(text("a.json", content)).found.entries
+    assert [len(entry["record"]["phases"]) for entry in found] == [2, 2]
+
+
+def test_a_time_of_ior_with_too_few_digits_is_that_of_the_bandwidth():
+    assert phases("ior/result.json")["read"]["elapsed_ns"] == 61_989
+    row = phases("ior/result.csv")["read"]
+    assert (row["elapsed_ns"], row["user_bytes"]) == (None, None), "0.0001 s is no time"
+    assert row["reported_bytes_per_s"] > 0
+
+
+def test_a_stonewall_leaves_only_what_was_moved():
+    content = changed("ior/text.txt", "-O summaryFormat=default", "-D 1")
+    first = read(text("a", content)).found.entries[0]["record"]["phases"][0]
+    assert first["user_bytes"] != 2 * 2 * 256 * KIB
+    assert first["user_bytes"] == pytest.approx(MIB, rel=0.01)
+
+
+def test_an_error_of_ior_makes_its_result_invalid_and_a_file_that_existed_does_not():
+    harmless = 'WARNING: The file "x" exists already and will be deleted\n'
+    content = (DATA / "ior/text.txt").read_text()
+    assert read(text("a", harmless + content)).found.entries[0]["record"]["source"]["valid"]
+    wrong = "WARNING: inconsistent file size by different tasks\n"
+    source = read(text("a", content + wrong)).found.entries[0]["record"]["source"]
+    assert (source["valid"], source["message"]) == (False, wrong.strip())
+
+
+def test_ior_without_a_result_has_failed_with_its_own_reason():
+    (entry,) = entries("ior/failed.txt")
+    assert 'open64("/proc/none/x"' in entry["error"]["message"]
+
+
+def test_the_ranks_of_ior_are_one_phase_until_the_last_has_closed():
+    write = phases("ior/ranks.csv")["write"]
+    assert write["user_bytes"] == 2 * 256 * KIB
+    assert write["first_done_ns"] <= write["last_done_ns"] == write["elapsed_ns"]
+    broken = changed("ior/ranks.csv", "write,1,", "write,1,x")
+    assert "a rank without its time" in refused(broken)
+
+
+def test_mdtests_rates_and_what_they_are_of():
+    for name, factors in (
+        ("mdtest/text.txt", {"nodes": 1, "shared": False}),
+        ("mdtest/ranks.csv", {}),
+    ):
+        files = entries(name)[0]
+        assert (
+            files["factors"].items()
+            >= {"kind": "files", "ranks": 2, "items": 50, **factors}.items()
+        )
+        create = phases(name)["create"]
+        assert create["operations"] == 100
+        rate = create["operations"] / create["elapsed_ns"] * 1e9
+        assert rate == pytest.approx(create["reported_ops_per_s"], rel=1e-4)
+    assert phases("mdtest/text.txt")["create"]["statistic"] == "mean"
+    assert "read" not in phases("mdtest/ranks.csv", 1), "mdtest has no read of directories"
+
+
+def test_a_second_summary_of_mdtest_is_of_times_and_no_rate():
+    assert phases("mdtest/times.txt")["create"]["reported_ops_per_s"] == 75065.843
+
+
+def test_zero_files_are_shown_as_nothing_done():
+    create = phases("mdtest/empty.txt")["create"]
+    assert (create["operations"], create["elapsed_ns"]) == (0, 0)
+
+
+def test_mdtest_that_was_stopped():
+    cut = (DATA / "mdtest/text.txt").read_text().split("SUMMARY")[0]
+    assert "no summary" in read(text("a", cut)).found.entries[0]["error"]["message"]
+    rows = (DATA / "mdtest/ranks.csv").read_text().splitlines()
+    assert "no row `all`" in refused("\n".join([rows[0], *rows[2:]]))
+
+
+# elbencho
+
+
+def test_three_outputs_of_elbencho_say_the_same():
+    for name in ("elbencho/result.csv", "elbencho/result.json", "elbencho/result.txt"):
+        (entry,) = entries(name)
+        found = phases(name)
+        assert list(found)[:4] == ["create_directories", "write", "stat", "read"]
+        write = found["write"]
+        assert write["user_bytes"] == 2 * MIB
+        assert write["elapsed_ns"] == 2_000_000
+        assert write["outer_elapsed_ns"] == 5_000_000, "the flush after it is its own phase"
+        assert found["stat"]["operations"] == 4
+        if name != "elbencho/result.txt":
+            wanted = {"workers": 2, "transfer_size": 64 * KIB, "direct": False}
+            assert entry["factors"].items() >= wanted.items()
+
+
+def test_the_table_of_an_older_elbencho():
+    table = (
+        "OPERATION   RESULT TYPE         FIRST DONE   LAST DONE\n"
+        "=========== ================    ==========   =========\n"
+        "WRITE       Elapsed ms       :       84100      110100\n"
+        "            Throughput MiB/s :         940         724\n"
+        "            Total MiB        :       79100       79700\n"
+    )
+    (phase,) = read(text("a", table)).found.entries[0]["record"]["phases"]
+    assert (phase["first_done_ns"], phase["elapsed_ns"]) == (84_100_000_000, 110_100_000_000)
+    assert phase["first_done_bytes"] == 79100 * MIB
+    assert phase["reported_bytes_per_s"] == 724 * MIB
+
+
+def test_a_mix_of_elbencho_is_a_run_of_its_own():
+    mixed, alone = entries("elbencho/mixed.csv")
+    assert mixed["factors"]["operation"] == "mixed"
+    names = [phase["name"] for phase in mixed["record"]["phases"]]
+    assert names == ["random_write", "random_read"]
+    assert [phase["name"] for phase in alone["record"]["phases"]] == ["random_read"]
+
+
+def test_rates_of_elbencho_that_are_rounded_too_far_are_left_out():
+    assert phases("elbencho/write.csv")["write"]["reported_bytes_per_s"] is None
+
+
+def test_a_line_of_elbencho_that_is_cut_off_is_named():
+    content = (DATA / "elbencho/write.csv").read_text().rstrip()
+    cut = content[: content.rindex(",WRITE") + 10]
+    assert re.search(r"x.txt:\d: \d+ fields where the header has", refused(cut))
+    assert "no result" in refused(content.splitlines()[0])
+
+
+@pytest.mark.parametrize(
+    ("words", "ms"),
+    [("2784", 2784), ("905ms", 905), ("2m3.241s", 123241), ("1h2m3s", 3723000), ("soon", None)],
+)
+def test_how_elbencho_writes_a_time(words, ms):
+    from savemark.tools._elbencho_rows import milliseconds
+
+    assert milliseconds(words) == ms
+
+
+# IO500
+
+
+@pytest.mark.parametrize("name", ["result.txt", "result_summary.txt", "result_summary_2018.txt"])
+def test_io500_old_and_new(name):
+    tests = {entry["factors"]["test"] for entry in entries(f"io500/{name}")}
+    assert tests == {"ior-easy", "ior-hard", "mdtest-easy", "mdtest-hard", "find"}
+    write = phases(f"io500/{name}")["write"]
+    assert write["reported_bytes_per_s"] == 2.5 * GIB
+    assert write["elapsed_ns"] == 301_200_000_000
+    assert write["arithmetic"] is None
+    assert about(f"io500/{name}")["valid"] is False
+    assert "[INVALID]" in about(f"io500/{name}")["message"]
+
+
+def test_a_score_that_is_not_that_of_its_phases():
+    content = (DATA / "io500/result_summary.txt").read_text()
+    total = re.search(r"TOTAL ([\d.]+)", content)[1]
+    found = read(text("a", content.replace(total, "9.5"))).found.entries[0]["record"]["phases"][0]
+    assert "the printed score is 9.5" in found["arithmetic"]
+
+
+def test_io500_that_was_stopped_names_what_it_lacks():
+    cut = (DATA / "io500/result.txt").read_text().split("[ior-hard-write]")[0]
+    found = read(text("result.txt", cut)).found.entries
+    assert sum("error" in entry for entry in found) == 3
+    assert "before ior-hard had a result" in str(found)
+    assert found[0]["record"]["source"]["valid"] is False
+    assert "no result" in refused(
+        changed("io500/result.txt", "t_delta         = 301.2000", "t_delta = x")
+    )
