@@ -44,7 +44,7 @@ def acceptance(tmp_path_factory):
     for name in ("a", "b"):
         (folder / name).mkdir()
     small = ["--repeats", "2", "--block-size", "256k", "--transfer-size", "64k", "--segments", "2"]
-    small += ["--items", "40,80", "--workers", "1,2", "--size", "2m"]
+    small += ["--items", "40,80", "--workers", "1,2", "--size", "4m"]
     return run(folder, shown(folder, "acceptance"), *small, "disk=./a", "pool=./b")
 
 
