@@ -249,3 +249,15 @@ factors: {transfer_size: [64KiB, 128KiB], workers: [1, 2]}
     assert not list((tmp_path / "here").iterdir()), "it goes with the run's folder"
     evidence = {f.id: f for f in analyse(folder).findings}["HC-06"]
     assert "12" in evidence.evidence
+
+
+def test_a_kept_file_is_forecast_once(tmp_path):
+    from savemark.study import sizing
+    from savemark.study.cost import Rates
+
+    keys = Keys.load()
+    study = load(shipped()["gpu-read-grid"], keys)
+    total = sizing.total(study, keys, ["a", "b"], Rates(cores=2, storages={}, overhead_s=0.05))
+    assert total.written == 2 << 30, "one file on each path, not 3,360"
+    assert total.held == 1 << 30
+    assert total.seconds == pytest.approx(2 * 3370 * 2.05, rel=0.05)
