@@ -10,7 +10,7 @@ from typing import Any
 
 import savemark._engine as engine
 from savemark.errors import SavemarkError, from_exception
-from savemark.study.keys import Keys, Trial, resolve
+from savemark.study.keys import Keys, Trial, resolve, split_ours, tool_of
 from savemark.study.model import PART, Missing, Study
 
 MIB = 1 << 20
@@ -80,9 +80,12 @@ def _try(
     Anything else that goes wrong is left to the trials: it is recorded there.
     """
     label, place, cell = where
+    asked = study.trial_at(label, study.own(cell), cell, keys)
+    if tool_of(asked):
+        return None, None  # another program runs it, and says itself what it lacks
     began = time.perf_counter()
     try:
-        trial = small(resolve(study.trial_at(label, study.own(cell), cell, keys), place))
+        trial = small(resolve(split_ours(asked)[0], place))
         record = json.loads(one.run(json.dumps(trial)))
     except engine.EngineError as raised:
         error = from_exception(raised)

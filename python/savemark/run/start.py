@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
-from savemark.run import posix_probe
+from savemark.run import posix_probe, wheels
 from savemark.run import target as place
-from savemark.run import wheels
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast, forecast
 from savemark.run.loop import Loop, Tally
@@ -32,6 +31,8 @@ from savemark.study.plan import plan
 RUNS = Path("savemark-runs")
 # Of a budget that was given by hand.
 OVERTIME = 1.1
+# So many of what is unavailable for one reason are named; the report has all.
+NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,8 @@ def missing_lines(study: Study) -> list[str]:
     for (label, reason), some in found.items():
         count = sum(each.cells for each in some)
         left_out = "1 setting" if count == 1 else f"{count} settings"
-        names = ", ".join(each.name for each in some)
+        names = ", ".join(each.name for each in some[:NAMED])
+        names += f" and {len(some) - NAMED} more" if len(some) > NAMED else ""
         lines.append(f"unavailable on {label}: {names} ({left_out} left out): {reason}")
     return lines
 
@@ -130,9 +132,7 @@ def open_targets(
     }
 
 
-def open_disks(
-    stack: ExitStack, study: Study, run_id: str, watcher: Watcher
-) -> dict[str, str]:
+def open_disks(stack: ExitStack, study: Study, run_id: str, watcher: Watcher) -> dict[str, str]:
     """Make a folder in every directory that `copy` copies from and into, as in a target."""
     named = [study.trial.get("disk"), *study.factors.get("disk", [])]
     disks = [Target(str(disk), Path(disk).absolute()) for disk in named if disk is not None]

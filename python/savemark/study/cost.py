@@ -52,11 +52,12 @@ class Rates:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds, bytes written in all, bytes held at one time."""
+    """Seconds, bytes written in all, bytes held at one time, and of those what stays."""
 
     seconds: float
     written: float = 0.0
     held: float = 0.0
+    kept: float = 0.0
 
 
 def cost(trial: Trial, label: str, rates: Rates) -> Cost:
@@ -148,7 +149,7 @@ def _transfers(trial: Trial, label: str, rates: Rates) -> Cost:
     else:
         body = size / (storage.restore if reads else storage.save)
     prepare = size / storage.save if laid_out else 0.0
-    return Cost(rates.overhead_s + prepare + body, written, size)
+    return Cost(rates.overhead_s + prepare + body, written, size, size if trial.get("keep") else 0)
 
 
 def _storage(trial: Trial, label: str, rates: Rates) -> Storage:

@@ -56,7 +56,7 @@ def _each_part(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
         parts[name] = {"trial": changed.trial, "factors": changed.factors}
         parts[name]["exclude"] = changed.exclude
     for flag, used in taken.items():
-        if _of_a_ceiling(study, flag, keys):
+        if not used and _of_a_ceiling(study, flag, keys):
             defaults[flag] = keys.key(flag).read_text(flags[flag])
         elif not used:
             raise usage(
