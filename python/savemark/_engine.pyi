@@ -67,6 +67,15 @@ def host(target: str | None) -> str:
 def features() -> str:
     """Return a list of {name, available, reason}."""
 
+def crash_contracts() -> str:
+    """Return a list of {subject, contract, lasts, can_tear}."""
+
+def crash(job_json: str) -> str:
+    """Play the crashes of one job; return {job, report}.
+
+    Only in a process of its own, with one thread, that ends after it: its mounts change.
+    """
+
 def save_tree(
     trial_json: str, source: str, progress: Callable[[dict[str, Any]], object] | None = None
 ) -> str:

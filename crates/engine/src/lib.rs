@@ -14,6 +14,7 @@ pub mod host;
 pub mod measure;
 pub mod payload;
 pub mod phase;
+pub mod process;
 pub mod record;
 pub mod run;
 pub mod size;
@@ -21,6 +22,7 @@ pub mod storage;
 #[cfg(test)]
 mod testing;
 pub mod trial;
+pub mod witness;
 pub mod worker;
 pub mod workload;
 

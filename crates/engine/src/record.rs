@@ -126,8 +126,14 @@ pub struct Phase {
     pub first_done_bytes: u64,
     /// I/Os completed.
     pub operations: u64,
+    /// Iterations of a solver.
+    pub iterations: Option<u64>,
     /// Bytes before the codec.
     pub user_bytes: u64,
+    /// Of a solver: those of the saves that are on stable storage after `durable_ns`.
+    pub durable_bytes: Option<u64>,
+    /// Of a solver: from the start barrier until the last save is on stable storage, even where nothing waits for that.
+    pub durable_ns: Option<u64>,
     /// Bytes after the codec, as stored (padding included).
     pub stored_bytes: u64,
     /// User CPU time of the process in this phase.
@@ -169,10 +175,52 @@ pub struct Phase {
     pub durable: bool,
     /// What was verified: `every chunk`, `every block`, or nothing.
     pub verified: Option<String>,
+    /// Of a program that CRIU saved or restored.
+    pub process: Option<ProcessTimes>,
     /// One line per worker.
     pub workers: Vec<Worker>,
     /// What a reader must know: leftovers that could not be removed, for example.
     pub notes: Vec<String>,
+}
+
+/// What CRIU and the program did in a phase; CPU time of both is in the phase's own too.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct ProcessTimes {
+    /// Version of CRIU.
+    pub criu: String,
+    /// How its images travelled: `stream`, `images`, `tmpfs`, `lazy`.
+    pub mode: String,
+    /// Processes of the program.
+    pub processes: u32,
+    /// CPU time of CRIU and of what it waited for.
+    pub criu_cpu_ns: u64,
+    /// CPU time of the program itself, in which CRIU's parasite reads its memory, and fills it again.
+    pub program_cpu_ns: u64,
+    /// From the start of the phase until the program answered again, after a restore.
+    pub first_answer_ns: Option<u64>,
+    /// From the start of the phase until all of its memory was there and its checksum was right.
+    pub resident_ns: Option<u64>,
+    /// CRIU's own account.
+    pub stats: CriuStats,
+}
+
+/// CRIU's `stats-dump` or `stats-restore`, as far as there is one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct CriuStats {
+    /// Until every process stood still.
+    pub freezing_ns: Option<u64>,
+    /// For how long they stood still.
+    pub frozen_ns: Option<u64>,
+    /// Collecting memory.
+    pub memory_dump_ns: Option<u64>,
+    /// Writing it into the images.
+    pub memory_write_ns: Option<u64>,
+    /// Making processes again.
+    pub forking_ns: Option<u64>,
+    /// Filling them.
+    pub restore_ns: Option<u64>,
+    /// Pages written, or restored.
+    pub pages: Option<u64>,
 }
 
 /// A named span of wall time.

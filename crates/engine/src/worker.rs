@@ -40,6 +40,8 @@ pub struct Meter<'a> {
     pub split: Option<Box<Split>>,
     /// How far behind its schedule each I/O started, where there is one.
     pub slip: Option<Box<Slip>>,
+    /// From the start until its last I/O had ended, where a flush came after it; 0 where none did.
+    pub moved_ns: u64,
     /// From the start until this worker ended.
     pub done_ns: u64,
     /// User bytes that the whole team had moved at that moment.
@@ -71,6 +73,7 @@ impl<'a> Meter<'a> {
             timeline: Timeline::new(INTERVAL_NS),
             split: None,
             slip: None,
+            moved_ns: 0,
             done_ns: 0,
             team_bytes_when_done: 0,
             start_ns: 0,
@@ -105,6 +108,11 @@ impl<'a> Meter<'a> {
         self.operations += done.len() as u64;
         self.stored_bytes += bytes;
         self.timeline.add(now_ns.saturating_sub(self.start_ns), bytes);
+    }
+
+    /// Everything was moved; from here on it is made durable.
+    pub fn moved(&mut self) {
+        self.moved_ns = clock::now().saturating_sub(self.start_ns);
     }
 
     /// When the workers started; 0 before.

@@ -42,7 +42,7 @@ MEANINGS = {
     "thread_sync_ns": "in fsync and the like, summed over threads; part of thread_io_ns",
     "user_bytes": "bytes before the codec",
     "stored_bytes": "bytes after the codec",
-    "contract": "what is durable when the clock stops: none, each, end, group or rename",
+    "contract": "what is durable when the clock stops: none, each, end, group, rename, …",
     "blocked_by": "the check that forbids the times and rates of this row: they are not told",
     "time_base": "`wall`, or `threads` where times are sums over threads",
 }

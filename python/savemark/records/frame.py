@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import repeat
+from operator import is_, itemgetter
 from typing import Any
 
 import polars as pl
@@ -51,6 +53,8 @@ TAIL = {
     **dict.fromkeys(PHASE, pl.Int64),
     # Of what writes: until the application goes on, until the bytes are safe, until all is done.
     **dict.fromkeys(("frozen_ns", "durable_ns", "drained_ns", "fetched_ns"), pl.Int64),
+    # Of a solver: those of the saves that are safe then, each time that it saved.
+    "durable_bytes": pl.Int64,
     "device_name": pl.String,
     "device_read_bytes": pl.Int64,
     "device_written_bytes": pl.Int64,
@@ -69,6 +73,8 @@ TAIL = {
     "thread_codec_ns": pl.Int64,
     "thread_digest_ns": pl.Int64,
     "thread_wait_ns": pl.Int64,
+    "thread_compute_ns": pl.Int64,
+    "thread_write_ns": pl.Int64,
     "thread_sync_ns": pl.Int64,
     **{f"latency_{name}": pl.Int64 for name in LATENCY},
     **{f"sync_latency_{name}": pl.Int64 for name in LATENCY},
@@ -125,8 +131,19 @@ def _columns(rows: list[Json], schema: dict[str, Any]) -> pl.DataFrame:
     """Rows as columns: those of the schema, and of each stage that these rows have."""
     stages = dict.fromkeys(name for row in rows for name in row if name.startswith("stage_"))
     whole = schema | dict.fromkeys(stages, pl.Int64)
-    columns = {name: [row.get(name) for row in rows] for name in whole}
-    return pl.DataFrame(columns, schema=whole, strict=False)
+    # All names of a row in one call: a hundred columns of a hundred thousand rows are many calls.
+    empty, pick = dict.fromkeys(whole), itemgetter(*whole)
+    columns = zip(*(pick(empty | row) for row in rows), strict=True)
+    pairs = zip(whole.items(), columns, strict=True) if rows else ()
+    return pl.DataFrame([_series(name, kind, values) for (name, kind), values in pairs])
+
+
+def _series(name: str, kind: Any, values: tuple[Any, ...]) -> pl.Series:
+    """One column; most hold one value, or nothing."""
+    first = values[0]
+    same = sum(map(is_, values, repeat(first))) == len(values)
+    some = pl.Series(name, [first] if same else values, dtype=kind, strict=False)
+    return some.new_from_index(0, len(values)) if same else some
 
 
 class _Names:
@@ -226,7 +243,7 @@ def _head(run: Run, place: int, entry: Entry, record: Json | None) -> Json:
 
 def _phase(phase: Json) -> Json:
     row: Json = {"phase": phase.get("name"), "io_count": phase.get("operations")}
-    row["iterations"] = phase.get("iterations")
+    row |= {name: phase.get(name) for name in ("iterations", "durable_bytes")}
     row |= {name: phase.get(name) for name in (*PHASE, "verified", "durable")}
     row |= _promises(phase)
     device, cache = phase.get("device") or {}, phase.get("cache") or {}
@@ -268,4 +285,5 @@ def _promises(phase: Json) -> Json:
     stages = {stage["name"]: stage["elapsed_ns"] for stage in phase.get("stages") or []}
     if phase.get("name") == "restore" and "verify" in stages:
         implied["fetched_ns"] = phase["elapsed_ns"] - stages["verify"]
-    return {name: phase.get(name, value) for name, value in implied.items()}
+    stated = {name: phase.get(name) for name in implied}
+    return {name: implied[name] if value is None else value for name, value in stated.items()}

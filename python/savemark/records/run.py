@@ -80,7 +80,7 @@ class Run:
     origin: str = "live"
     sources: tuple[Json, ...] = ()
     # What was computed from the entries, so that it is computed once.
-    memory: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    memory: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     # The runs that this one was put together from, by name; empty for a run of its own.
     parts: Mapping[str, Run] = field(default_factory=dict)
 

@@ -46,7 +46,10 @@ def rows_of(entry: Entry, record: Json | None) -> Iterator[tuple[Any, ...]]:
 def table(parts: list[list[tuple[Any, ...]]]) -> pl.DataFrame:
     """Return such rows with a line per interval."""
     lists: dict[str, Any] = {**SCHEMA, "start_ns": pl.List(pl.Int64), "bytes": pl.List(pl.Int64)}
-    frames = [pl.DataFrame(rows, schema=lists, orient="row") for rows in parts]
+    frames = [pl.DataFrame(schema=lists)]
+    for rows in parts:
+        columns = dict(zip(lists, zip(*rows, strict=True), strict=True)) if rows else {}
+        frames.append(pl.DataFrame(columns, schema=lists))
     return pl.concat(frames).explode("start_ns", "bytes")
 
 

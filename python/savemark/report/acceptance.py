@@ -66,4 +66,4 @@ def _legacy(stat: PhaseStat) -> str:
     size, unit = (1e3, "kop/s") if stat.counted else (2.0**30, "GiB/s")
     found = [speed / size for speed in stat.speeds.samples]
     off = stdev(found) if len(found) > 1 else 0.0
-    return f"{fmean(found):.3g} ± {off:.2g} {unit}"
+    return f"{fmean(found):.3g} ± {off:.3g} {unit}"

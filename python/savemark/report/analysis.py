@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -131,6 +131,14 @@ class Analysis:
 
     def rows(self, label: str, phase: str) -> pl.DataFrame:
         """The finished trials of one target and phase that a figure may show: no blocked ones."""
+        # Every figure asks, and of a hundred thousand trials each answer is a copy.
+        memory, key = self.run.memory, ("rows", label, phase)
+        if key not in memory:
+            memory[key] = self._rows(label, phase)
+        found: pl.DataFrame = memory[key]
+        return found
+
+    def _rows(self, label: str, phase: str) -> pl.DataFrame:
         blocked = [
             cell.setting
             for result in self.results
@@ -173,17 +181,25 @@ class Analysis:
 def analyse(source: Path | Run, *, show_blocked: bool = False) -> Analysis:
     """Read a run folder and judge it; `show_blocked` is for the renderings to heed."""
     run = read_run(source) if isinstance(source, Path) else source
+    if "analysis" not in run.memory:
+        run.memory["analysis"] = _analyse(run)
+    found: Analysis = run.memory["analysis"]
+    return replace(found, show_blocked=show_blocked)
+
+
+def _analyse(run: Run) -> Analysis:
     frame = phases(run)
     findings, judged = run_checks(Evidence(run, frame, results(run, frame)))
     varied = factors(run, frame, [result.label for result in judged])
-    return Analysis(run, frame, judged, findings, varied, show_blocked=show_blocked)
+    return Analysis(run, frame, judged, findings, varied)
 
 
 def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
     """The cells from fastest to slowest, those that may not compete last, and the leading group."""
     found = leader(result)
     measure = found.measure if found else TOTAL
-    may = [cell for cell in result.cells if competes(cell, measure, result.phases)]
+    names = result.phases
+    may = [cell for cell in result.cells if competes(cell, measure, names)]
     spreads = zip(may, result.compared(may, measure), strict=True)
     times = {cell.setting: each.median for cell, each in spreads}
     rest = [cell for cell in result.cells if cell.setting not in times]

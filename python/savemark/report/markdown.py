@@ -5,7 +5,17 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from savemark.report import blocked, corrected, durability, facts, interval, legacy, published
+from savemark.report import (
+    blocked,
+    corrected,
+    durability,
+    facts,
+    interval,
+    legacy,
+    mounted,
+    policies,
+    published,
+)
 from savemark.report.analysis import Analysis
 from savemark.report.study import parts
 from savemark.report.verdict import decision, messages
@@ -23,6 +33,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     parts += [f"* **{f.id}** {f.message}" for f in shown]
     parts += [f"* … {more} more under “Is it true?”"] if more else []
     for table in blocked.tables(analysis):
+        parts += ["", f"## {table.title}", "", table.markdown()]
+    for table in policies.tables(analysis):
         parts += ["", f"## {table.title}", "", table.markdown()]
     parts += ["## Figures", ""]
     for each in drawn:
@@ -51,6 +63,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     parts += [facts.design_table(run).markdown(), *_studies(analysis)]
     if runs := facts.runs_table(run):
         parts += ["## Runs", "", runs.markdown()]
+    for table in mounted.tables(analysis):
+        parts += [f"## {table.title}", "", table.markdown()]
     parts += ["## Machine", "", facts.machine_table(run).markdown()]
     parts += ["To repeat it:", "", "```sh", shlex.join(run.command), "```", ""]
     return "\n".join(parts)

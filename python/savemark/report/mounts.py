@@ -81,9 +81,9 @@ def _corrected(analysis: Analysis, found: dict[tuple[str, str], PhaseStat]) -> T
         for result in analysis.results:
             if stat := found.get((part, result.label)):
                 lines.append(_line(analysis, part, result.label, stat))
-    heads = ["", "path", "MB/s", "[low high]", "MiB/s", "MB/s", "[low high]", "IOPS"]
+    heads = ["", "path", "MB/s", "[low high]", "MiB/s", "safe MB/s", "[low high]", "IOPS"]
     heads += ["p50", "p99", "p99.99", "CPU µs/op", "n"]
-    groups = [("", 2), ("for the application", 3), ("until it is safe", 2), ("", 6)]
+    groups = [("", 2), ("for the application", 3), ("until it is safe", 3), ("", 5)]
     note = (
         "MB are 10⁶ bytes, MiB 2²⁰. A write is there for the application when its last call has "
         "returned, and safe when the flush after it has. A read is cold: the page cache was "

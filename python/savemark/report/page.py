@@ -11,7 +11,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from savemark.checks import Verdict
-from savemark.report import blocked, corrected, durability, facts, interval, legacy, published
+from savemark.report import (
+    blocked,
+    corrected,
+    durability,
+    facts,
+    interval,
+    legacy,
+    mounted,
+    policies,
+    published,
+)
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure
 from savemark.report.markdown import title, when
@@ -80,12 +90,14 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "unavailable": facts.missing_table(run),
         "failures": facts.failures_table(run),
         "design": facts.design_table(run),
+        "policies": policies.tables(analysis),
         "storages": published.tables(analysis),
         "studies": _studies(analysis),
         "wrong": legacy.WRONG,
         "exercise": "" if durability.applies(analysis) else durability.WRONG,
         "runs": facts.runs_table(run),
         "machine": facts.machine_table(run),
+        "mounts": mounted.tables(analysis),
         "command": shlex.join(run.command),
         "files": _files(analysis),
         "light": Markup(css_variables(dark=False)),

@@ -10,10 +10,11 @@ from rich.text import Text
 
 from savemark.checks import Finding, Verdict
 from savemark.records import Run
-from savemark.report import blocked, stopping
+from savemark.report import blocked, published, stopping
 from savemark.report.analysis import Analysis, analyse, ranked
 from savemark.report.facts import ceiling_list, headline
 from savemark.report.settings import counted, place, range_of
+from savemark.report.sides import print_table
 from savemark.report.verdict import decision, messages
 from savemark.report.words import binds, counts, cpu, gbs, kinds, percent, seconds, span
 from savemark.stats import Cell, TargetResult
@@ -33,6 +34,10 @@ def show(source: Path | Run, console: Console, *, show_blocked: bool = False) ->
     analysis = analyse(source, show_blocked=show_blocked)
     for result in analysis.results:
         _target(console, analysis, result)
+    for each in published.short(analysis):
+        _print(console, each.title, "bold")
+        print_table(console, each)
+        console.print()
     for line in blocked.listed(analysis):
         _print(console, line, "bold red")
     cells = [cell for result in analysis.results for cell in result.cells]

@@ -103,7 +103,7 @@ def _ties(found: Ranking) -> str:
 
 def _speeds(found: Ranking, result: TargetResult) -> str:
     verbs = {"save": "saves", "restore": "restores", "write": "writes", "read": "reads"}
-    verbs["iterate"] = "computes and saves"
+    verbs |= {"iterate": "computes and saves", "restart": "restarts at"}
     parts = []
     for name in result.phases:
         phase = found.best.phases.get(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import time
@@ -13,6 +12,7 @@ import savemark._engine as engine
 from savemark.errors import SavemarkError, from_exception
 from savemark.run.folder import Json, RunFolder
 from savemark.run.repeats import next_block
+from savemark.run.runner import Runner
 from savemark.run.watcher import Watcher
 from savemark.study.keys import Keys, Trial
 from savemark.study.model import Study
@@ -49,7 +49,7 @@ class Loop:
     entries: list[Entry]
     folder: RunFolder
     workspaces: Mapping[str, str]
-    runner: engine.Engine
+    runner: Runner
     watcher: Watcher
     # Seconds after which no trial starts any more: a budget that was given by hand.
     budget_s: float | None = None
@@ -112,8 +112,8 @@ class Loop:
         record: Json | None = None
         error: SavemarkError | None = None
         try:
-            record = json.loads(self.runner.run(json.dumps(trial), self.watcher.moved))
-        except engine.EngineError as raised:
+            record = self.runner.run(entry, trial, self.watcher.moved)
+        except (engine.EngineError, SavemarkError) as raised:
             error = from_exception(raised)
             if error is None or error.kind not in ("failed", "corrupt"):
                 raise

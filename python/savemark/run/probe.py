@@ -9,11 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import savemark._engine as engine
-from savemark.errors import SavemarkError, from_exception, refused
+from savemark.errors import SavemarkError, from_exception
 from savemark.study.keys import Keys, Trial, resolve
 from savemark.study.model import PART, Missing, Study
 
 MIB = 1 << 20
+# What would end the run at the first such trial. The options were checked before; what is wrong
+# with them now is the place.
+STOPPING = ("refused", "usage")
 OVERHEAD_TRIALS = 5
 # The line of the run folder that is written and synced after each trial.
 LEAST_OVERHEAD_S = 3e-3
@@ -41,16 +44,19 @@ def probe(study: Study, keys: Keys, workspaces: Mapping[str, str], one: engine.E
     overheads: list[float] = []
     rules = _rules(study, keys)
     for label, place in workspaces.items():
-        refusals = []
+        refusals, errors = [], []
         for rule, cells in rules:
             error, overhead = _try(study.with_size(MIB), keys, (label, place, cells[0]), one)
             if overhead is not None:
                 overheads.append(overhead)
             if error is not None:
+                errors.append(error)
+                # The run's folder in the target will be gone when this is read.
+                reason = error.message.replace(place, place.rsplit("/", 1)[0])
                 here = {**rule, "target": label}
-                refusals.append(Missing(here, error.message, error.hint, len(cells)))
+                refusals.append(Missing(here, reason, error.hint, len(cells)))
         if rules and len(refusals) == len(rules):
-            raise refused(refusals[0].reason, refusals[0].hint)
+            raise errors[0]
         missing += refusals
     middle = sorted(overheads)[len(overheads) // 2] if overheads else None
     return Probed(replace(study, missing=missing), middle)
@@ -82,7 +88,7 @@ def _try(
         error = from_exception(raised)
         if error is not None and error.kind == "interrupted":
             raise
-        return (error, None) if error is not None and error.kind == "refused" else (None, None)
+        return (error, None) if error is not None and error.kind in STOPPING else (None, None)
     phases = sum(int(phase["elapsed_ns"]) for phase in record["phases"])
     return None, max(0.0, time.perf_counter() - began - phases / 1e9)
 

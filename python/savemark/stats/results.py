@@ -55,7 +55,8 @@ class TargetResult:
 
     def ranking(self, measure: str) -> Ranking | None:
         """The leading group by `total` or by one phase; blocked and empty cells do not compete."""
-        entrants = [cell for cell in self.cells if competes(cell, measure, self.phases)]
+        names = self.phases
+        entrants = [cell for cell in self.cells if competes(cell, measure, names)]
         if not entrants:
             return None
         spreads = self.compared(entrants, measure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from savemark.study.keys import Trial
@@ -60,20 +61,17 @@ class Cost:
 
 def cost(trial: Trial, label: str, rates: Rates) -> Cost:
     """Estimate one trial whose sizes are bytes."""
-    match trial.get("workload"):
-        case "checkpoint":
-            return _checkpoint(trial, label, rates)
-        case "codec":
-            codec, size = rates.codec(trial), float(trial["size"])
-            return Cost(rates.overhead_s + size / codec.encode + size / codec.decode)
-        case "memcpy":
-            return Cost(rates.overhead_s + trial["size"] / MEMORY_BYTES_PER_S)
-        case "metadata":
-            return _metadata(trial, rates)
-        case "iterate":
-            return _iterate(trial, label, rates)
-        case _:
-            return _transfers(trial, label, rates)
+    workload = str(trial.get("workload"))
+    return MODELS.get(workload, _transfers)(trial, label, rates)
+
+
+def _codec(trial: Trial, _label: str, rates: Rates) -> Cost:
+    codec, size = rates.codec(trial), float(trial["size"])
+    return Cost(rates.overhead_s + size / codec.encode + size / codec.decode)
+
+
+def _memcpy(trial: Trial, _label: str, rates: Rates) -> Cost:
+    return Cost(rates.overhead_s + trial["size"] / MEMORY_BYTES_PER_S)
 
 
 def _checkpoint(trial: Trial, label: str, rates: Rates) -> Cost:
@@ -88,7 +86,7 @@ def _checkpoint(trial: Trial, label: str, rates: Rates) -> Cost:
     return Cost(rates.overhead_s + seconds, stored, stored)
 
 
-def _metadata(trial: Trial, rates: Rates) -> Cost:
+def _metadata(trial: Trial, _label: str, rates: Rates) -> Cost:
     """Estimate `metadata`; a small file takes a block of the disk."""
     items, file_bytes = int(trial["items"]), float(trial["file_size"])
     # Making, renaming and removing are synced, each file and its directory.
@@ -102,6 +100,10 @@ def _iterate(trial: Trial, label: str, rates: Rates) -> Cost:
     """Estimate `iterate`; of a policy that makes a new file each time there are two at one time."""
     side, iterations = int(trial["side"]), int(trial["iterations"])
     saves, state = iterations // int(trial["every"]), 8.0 * side * side
+    if trial.get("duration") is not None:
+        # What it writes in this time is bounded by the memory that takes it up.
+        seconds = max(float(trial["duration"]), iterations * side * side * CELL_S)
+        return Cost(OVERHEAD_S + seconds, seconds * _storage(trial, label, rates).save, 2 * state)
     writes = {"rows": side, "bands": int(trial["workers"])}.get(str(trial["layout"]), 1)
     each = trial.get("policy") in ("fsync_each", "dsync", "linked")
     save = state / _storage(trial, label, rates).save + (writes if each else 1) * SYNC_S
@@ -112,12 +114,24 @@ def _iterate(trial: Trial, label: str, rates: Rates) -> Cost:
     )
 
 
+def _geometry(trial: Trial, label: str, rates: Rates) -> Cost:
+    """Estimate `shared_file` and `file_per_process`, which write everything and read it back."""
+    size = float(trial["block_size"]) * int(trial["segments"]) * int(trial["workers"])
+    storage = _storage(trial, label, rates)
+    limit = float(trial.get("phase_deadline") or math.inf)
+    seconds = sum(min(size / speed, limit) for speed in (storage.save, storage.restore))
+    return Cost(rates.overhead_s + seconds, size, size)
+
+
 def _transfers(trial: Trial, label: str, rates: Rates) -> Cost:
-    """Estimate `sequential` and `random`, which lay out a file before they read or overwrite it."""
-    size, storage = float(trial["size"]), _storage(trial, label, rates)
-    reads = trial.get("operation") == "read"
+    """Estimate `sequential`, `random` and `strided`, which lay out what they read or overwrite."""
+    files = int(trial.get("files") or 0) * int(trial.get("workers") or 1) or 1
+    size, storage = float(trial["size"]) * files, _storage(trial, label, rates)
+    reads = trial.get("operation") == "read" or trial.get("reads") is not None
     random = trial["workload"] == "random"
-    written = size * (reads + random + (not reads and not random))
+    # Files that are kept are laid out once, not for each trial.
+    laid_out = (reads or random) and not trial.get("keep")
+    written = size * (laid_out + (not reads))
     if trial.get("duration") is not None:
         body = float(trial["duration"])
     elif trial.get("sync") == "each":
@@ -126,10 +140,22 @@ def _transfers(trial: Trial, label: str, rates: Rates) -> Cost:
         body = int(trial.get("operations") or size / 4096) * RANDOM_IO_S
     else:
         body = size / (storage.restore if reads else storage.save)
-    prepare = size / storage.save if reads or random else 0.0
+    prepare = size / storage.save if laid_out else 0.0
     return Cost(rates.overhead_s + prepare + body, written, size)
 
 
 def _storage(trial: Trial, label: str, rates: Rates) -> Storage:
     memory = Storage(MEMORY_BYTES_PER_S, MEMORY_BYTES_PER_S)
     return rates.storages.get((label, str(trial.get("storage"))), memory)
+
+
+# By workload; all others move blocks of files.
+MODELS: dict[str, Callable[[Trial, str, Rates], Cost]] = {
+    "checkpoint": _checkpoint,
+    "codec": _codec,
+    "memcpy": _memcpy,
+    "metadata": _metadata,
+    "iterate": _iterate,
+    "shared_file": _geometry,
+    "file_per_process": _geometry,
+}

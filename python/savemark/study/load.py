@@ -30,6 +30,7 @@ FIELDS = [
     "exclude",
     "parts",
     "checks",
+    "mount",
 ]
 OF_A_PART = ["trial", "factors", "exclude"]
 ORDERS = ["shuffled", "listed"]
@@ -92,6 +93,7 @@ class _Reader:
             exclude=self.exclude(root, "", list(factors)),
             parts=self.parts(list(factors)),
             checks=self.checks(),
+            mounts=self.mounts(),
             places=self.places,
         )
 
@@ -252,6 +254,17 @@ class _Reader:
                         rule, name, "exclude", "not a factor", did_you_mean(str(name), factors)
                     )
         return [{name: _plain(level) for name, level in rule.items()} for rule in rules]
+
+    def mounts(self) -> list[dict[str, str]]:
+        """Read how buckets are mounted: names of tools that are known, or commands."""
+        if "mount" not in self.root:
+            return []
+        from savemark.run.mounts import parse as read
+
+        try:
+            return read(self.root["mount"])
+        except SavemarkError as error:
+            self.fail(self.root, "mount", "", error.message, error.hint)
 
     def checks(self) -> dict[str, dict[str, float]]:
         """Read the limits of honesty checks that this study sets: `HC-13: {seconds: 300}`."""

@@ -62,6 +62,8 @@ class Study:
     missing: list[Missing] = field(default_factory=list)
     # So many trials at most: where the budget does not even hold each setting once.
     most_trials: int | None = None
+    # How buckets are mounted: each of these makes a target of every bucket (name, command, unmount).
+    mounts: list[dict[str, str]] = field(default_factory=list)
     # Where a section stands in the file ("ceilings.write" -> "x.yaml:12"); for messages only.
     places: dict[str, str] = field(default_factory=dict, compare=False)
 

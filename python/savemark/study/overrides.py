@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from savemark.errors import usage
-from savemark.study.keys import AUTO, Keys
+from savemark.study.keys import AUTO, TOOL, Keys
 from savemark.study.model import Study
 
 
@@ -34,7 +34,9 @@ def override(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
                 raise usage(f"{key.flag} {text}: `auto` cannot be one level of several")
             factors[name] = values
         else:
-            trial[name] = defaults[name] = values[0]
+            trial[name] = values[0]
+            if name != TOOL:  # ceilings are this program's own
+                defaults[name] = values[0]
     exclude = [rule for rule in study.exclude if _still_possible(rule, factors)]
     changed = replace(study, trial=trial, defaults=defaults, factors=factors, exclude=exclude)
     return changed.with_size(max(factors["size"])) if "size" in factors else changed
@@ -54,12 +56,18 @@ def _each_part(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
         parts[name] = {"trial": changed.trial, "factors": changed.factors}
         parts[name]["exclude"] = changed.exclude
     for flag, used in taken.items():
-        if not used:
+        if _of_a_ceiling(study, flag, keys):
+            defaults[flag] = keys.key(flag).read_text(flags[flag])
+        elif not used:
             raise usage(
                 f"{keys.key(flag).flag}: no part of {study.name} has this option",
                 f"its workloads: {', '.join(dict.fromkeys(s.workload for s in study.sections()))}",
             )
     return replace(study, trial={}, factors={}, exclude=[], defaults=defaults, parts=parts)
+
+
+def _of_a_ceiling(study: Study, flag: str, keys: Keys) -> bool:
+    return any(flag in keys.accepted(each["workload"], None) for each in study.ceilings.values())
 
 
 def _still_possible(rule: Mapping[str, object], factors: Mapping[str, list[object]]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from savemark.errors import from_exception, usage
+from savemark.errors import SavemarkError, from_exception, usage
 from savemark.study.keys import Keys, Trial, resolve
 from savemark.study.model import PART, Study, setting_name
 
@@ -92,7 +92,7 @@ def validate(study: Study, keys: Keys, targets: list[tuple[str, str]]) -> None:
     for label, target, where, own, factors in _sections(sized, targets):
         try:
             resolve(sized.trial_at(label, own, factors, keys), target)
-        except EngineError as error:
+        except (EngineError, SavemarkError) as error:
             shown = from_exception(error)
             assert shown is not None
             place = f"{study.places[where]}: " if where in study.places else ""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import savemark.study.cost as model
-from savemark.study.keys import Keys, Trial, resolve
+from savemark.study.keys import OURS, Keys, Trial, resolve
 from savemark.study.model import PLACELESS, Study
 from savemark.study.plan import SMALLEST_AUTO_BYTES, Entry, block
 
@@ -68,7 +68,7 @@ def assume_storage(rates: model.Rates, study: Study, keys: Keys, labels: list[st
 
 
 def _codec(trial: Trial, keys: Keys, run: Run) -> model.Codec:
-    keep = keys.accepted("codec", "null") - {"target"}
+    keep = keys.accepted("codec", "null") - {"target", *OURS}
     probe = {k: v for k, v in trial.items() if k in keep}
     probe |= {"workload": "codec", "storage": "null", "size": CODEC_BYTES, "workers": 1}
     phases = _phases(run(probe))
@@ -83,7 +83,7 @@ def _codec(trial: Trial, keys: Keys, run: Run) -> model.Codec:
 def _storage(trial: Trial, place: str, keys: Keys, run: Run) -> model.Storage:
     # Options of another workload may have the same name and mean something else.
     own = "checkpoint" if trial["workload"] == "checkpoint" else None
-    keep = keys.accepted(own, trial["storage"]) - {"level", "state"}
+    keep = keys.accepted(own, trial["storage"]) - {"level", "state", *OURS}
     probe = {k: v for k, v in trial.items() if k in keep}
     probe |= {"workload": "checkpoint", "codec": "none", "streams": 4}
     probe["size"] = calibration_bytes(free_bytes(place))

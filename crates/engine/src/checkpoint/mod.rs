@@ -8,7 +8,7 @@
 //! Shards carry the id of their save in their name, so a new save never touches a byte of the previous checkpoint.
 
 pub mod abandoned;
-mod cut;
+pub mod cut;
 mod direct;
 pub mod inspect;
 pub mod manifest;
@@ -22,10 +22,11 @@ mod stream;
 pub mod tree;
 pub mod tree_sink;
 
+pub use cut::Cut;
 pub use manifest::{MANIFEST, Manifest};
 pub use restore::{RestoreOptions, restore};
 pub use save::{SaveOptions, save};
-pub use state::{Directory, Member, Sink, Source};
+pub use state::{Demand, Directory, Feed, Member, Next, Sink, Source};
 
 use crate::error::Result;
 use crate::storage::Storage;

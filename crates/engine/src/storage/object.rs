@@ -125,6 +125,11 @@ impl Object {
         Ok(self.place.listed()?.0)
     }
 
+    /// The length of the object `name`, if it exists.
+    pub fn size(&self, name: &str) -> Result<Option<u64>> {
+        self.place.head(name)
+    }
+
     /// The objects directly below the URL, sorted by name.
     pub fn objects(&self) -> Result<Vec<Stored>> {
         Ok(self.place.listed()?.1)

@@ -66,6 +66,14 @@ impl Files {
         Self { names, ranges: Vec::new(), bytes, whole: false }
     }
 
+    /// The same files under names that say what they hold, so that another trial knows them again.
+    pub fn kept(mut self, holds: &str) -> Self {
+        for name in self.names.iter_mut().flatten() {
+            *name = name.replacen("savemark-data", &format!("savemark-kept-{holds}"), 1);
+        }
+        self
+    }
+
     /// Those of a worker.
     pub fn names(&self, worker: usize) -> &[String] {
         &self.names[worker % self.names.len()]

@@ -50,6 +50,9 @@ pub struct BlockOptions {
     /// I/Os per second of all workers together, started when they are due whether earlier ones have ended or not (open loop).
     /// Latencies then count from that moment. As fast as possible when left out.
     pub rate: Option<u64>,
+    /// Keep the files that are read, and take those that an earlier trial of this run laid out: same size, data and number. They
+    /// go with the run's folder. A server may then answer from its cache.
+    pub keep: bool,
     /// Page cache before a read: dropped and looked at, or warmed by reading everything once.
     pub cache: CacheState,
     /// Bytes of memory to move through, round and round, shared by the workers; what is in flight when left out.
@@ -78,6 +81,7 @@ impl Default for BlockOptions {
             verify: false,
             dedup: None,
             rate: None,
+            keep: false,
             cache: CacheState::Cold,
             memory: None,
             checksum: false,
@@ -180,6 +184,10 @@ impl BlockOptions {
         }
         if self.dedup.is_some() && self.verify {
             return Err(Error::usage("dedup: with `verify` every block is unique").hint("leave one of the two out"));
+        }
+        if self.keep && self.direction() != Direction::Read {
+            return Err(Error::usage("keep: only files that are read alone are the same for the next trial")
+                .hint("use --operation read, or leave keep out"));
         }
         if self.rate == Some(0) || self.operations == Some(0) {
             return Err(Error::usage("rate and operations: at least 1"));

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::measure::content;
 use crate::payload;
 use crate::phase::{self, Watch};
-use crate::record::{Payload, Phase};
+use crate::record::{Payload, Phase, Stage};
 use crate::run::Bench;
 use crate::storage::{File, Operation, Queue};
 use crate::trial::Common;
@@ -117,7 +117,13 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
             None => work(Queued::new(worker, queue(options.depth())?, buffers), job, meter, wear_out.as_ref()),
         }
     })?;
+    let moved_ns = team.meters.iter().map(|meter| meter.moved_ns).max().unwrap_or(0);
     let mut phase = team.into_phase(watch, job.name);
+    if direction.writes() && options.sync == Sync::End {
+        // The application could go on at the first of the two.
+        let stage = |name: &str, elapsed_ns| Stage { name: name.into(), elapsed_ns };
+        phase.stages = vec![stage("transfer", moved_ns), stage("flush", phase.elapsed_ns.saturating_sub(moved_ns))];
+    }
     phase.payload = payload;
     phase.durable = direction.writes() && options.sync != Sync::None && bench.storage.durable();
     phase.verified = (options.verify && direction.reads()).then(|| "every block".to_string());
@@ -138,6 +144,7 @@ fn work(mut mover: impl Mover, job: &Job, meter: &mut Meter, wear_out: Option<&W
     } else {
         moved?;
     }
+    meter.moved();
     mover.flush(meter)
 }
 

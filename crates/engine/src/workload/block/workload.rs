@@ -23,7 +23,14 @@ pub struct Block<'a> {
     files: Option<Files>,
     /// What each worker has written, where it is verified.
     ledgers: Vec<Mutex<Ledger>>,
+    /// Whether an earlier trial laid the files out.
+    found: bool,
+    /// Whether they stay for the next one.
+    kept: bool,
 }
+
+/// What is said of a phase that reads what an earlier trial laid out.
+const FOUND: &str = "read files that an earlier trial of this run laid out";
 
 /// Bytes of one I/O when files are made that are read or overwritten later.
 const LAID_OUT_IN: u64 = 4 << 20;
@@ -31,7 +38,7 @@ const LAID_OUT_IN: u64 = 4 << 20;
 impl<'a> Block<'a> {
     /// With these options.
     pub fn new(options: &'a BlockOptions, order: Order) -> Self {
-        Self { options, order, files: None, ledgers: Vec::new() }
+        Self { options, order, files: None, ledgers: Vec::new(), found: false, kept: false }
     }
 
     fn files(&self) -> &Files {
@@ -45,6 +52,20 @@ impl<'a> Block<'a> {
 
     fn is_verified(&self, name: &str) -> bool {
         self.options.verify && self.options.direction().writes() && name != "prepare"
+    }
+
+    /// What kept files hold, in their names: the same size, data and number are the same files.
+    fn holds(&self, bench: &Bench) -> String {
+        let (common, options) = (bench.common, self.options);
+        let count = options.files.map_or(0, |files| files * options.workers);
+        let kind = format!("{:?}", common.payload).to_lowercase();
+        let stamped = if options.verify { "-stamped" } else { "" };
+        format!("{}-{}-{}-{count}{stamped}", options.size.0, kind, common.seed)
+    }
+
+    /// The name of the file that says that all of them are whole.
+    fn mark(&self, bench: &Bench) -> String {
+        format!("savemark-kept-{}.laid-out", self.holds(bench))
     }
 
     /// A phase over the blocks that `pattern` tells for each worker.
@@ -114,8 +135,9 @@ impl<'a> Block<'a> {
             rate: None,
             ..self.options.clone()
         };
-        let written = |worker: usize| self.ledgers[worker].lock().expect("the writers are gone").written();
-        let phase = self.phase("verify", &options, bench, &|worker| Pattern::listed(written(worker)))?;
+        let written = |ledger: &Mutex<Ledger>| ledger.lock().expect("the writers are gone").written();
+        let written: Vec<_> = self.ledgers.iter().map(written).collect();
+        let phase = self.phase("verify", &options, bench, &|worker| Pattern::listed(written[worker].clone()))?;
         Ok(Phase { cache, extents, ..phase })
     }
 }
@@ -127,14 +149,31 @@ impl Workload for Block<'_> {
             return Err(Error::usage("cache: direct I/O bypasses the page cache, so it cannot be warm")
                 .hint("add --no-direct, or use --cache cold"));
         }
-        let files = Files::of(options, self.order, &*bench.storage)?;
+        let mut files = Files::of(options, self.order, &*bench.storage)?;
+        if options.keep {
+            files = files.kept(&self.holds(bench));
+            self.found = bench.storage.get(&self.mark(bench))?.is_some();
+            if self.found {
+                (self.files, self.kept) = (Some(files), true);
+                return Ok(None);
+            }
+        }
         files.create(&*bench.storage, options.preallocate, None)?;
         if options.verify && options.direction().writes() {
             let ledger = |worker| Mutex::new(Ledger::new(files.count(), files.range(worker), self.is_laid_out()));
             self.ledgers = (0..options.workers as usize).map(ledger).collect();
         }
         self.files = Some(files);
-        if self.is_laid_out() { self.lay_out(bench).map(Some) } else { Ok(None) }
+        if !self.is_laid_out() {
+            return Ok(None);
+        }
+        let phase = self.lay_out(bench)?;
+        if options.keep && bench.storage.keeps() {
+            // After the last byte: what a killed trial leaves is laid out anew.
+            bench.storage.put(&self.mark(bench), b"laid out\n")?;
+            self.kept = true;
+        }
+        Ok(Some(phase))
     }
 
     fn phases(&self, _: &Bench) -> Vec<&'static str> {
@@ -156,12 +195,16 @@ impl Workload for Block<'_> {
             (cache, extents) = files.settle(&*bench.storage, warm)?;
         }
         let pattern = |worker| Pattern::new(options, self.order, files.count(), files.range(worker), seed, worker);
-        let phase = self.phase(phase, options, bench, &pattern)?;
+        let mut phase = self.phase(phase, options, bench, &pattern)?;
+        if self.found {
+            phase.notes.push(FOUND.into());
+        }
         Ok(Phase { cache, extents, ..phase })
     }
 
     fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {
         match self.files.take() {
+            Some(_) if self.kept => Ok(()),
             Some(files) => files.remove(&*bench.storage),
             None => Ok(()),
         }
