@@ -54,6 +54,7 @@ def _head(plan: list[dict[str, Any]], repeats: int) -> dict[str, Any]:
             "order": "shuffled",
             "defaults": {"payload": "random", "size": SIZE},
             "trial": {"workload": "sequential", "operation": "read"},
+            "checks": {"HC-13": {"block_below": 0}},
             "factors": {"gpus": list(GPUS), "transfer_size": list(SIZES), "workers": list(WORKERS)},
         },
         "host": {"cpu": {"model": "AMD EPYC 7742", "logical": 128}, "kernel_release": "5.4.0"},

@@ -93,6 +93,7 @@ def _head(made: Made, plan: list[dict[str, Any]]) -> dict[str, Any]:
             "defaults": {"storage": "uring", "payload": "bf16", "size": made.size},
             "trial": {"workload": "checkpoint"},
             "factors": {"codec": list(made.codecs), "streams": list(made.streams)},
+            "checks": {"HC-13": {"block_below": 0}},
         },
         "host": {
             "cpu": {"model": "AMD EPYC 7R13", "logical": 8, "available": made.cores},

@@ -3,8 +3,10 @@
 import csv
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 import pytest
 
@@ -13,7 +15,7 @@ from savemark.errors import SavemarkError
 from savemark.records.assemble import write_folder
 from savemark.records.imported import read_source
 from savemark.records.importers import checkpoint_exercise
-from savemark.report import durability
+from savemark.report import durability, policies
 from savemark.report.analysis import analyse
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "checkpoint-exercise"
@@ -174,3 +176,104 @@ def test_one_version_has_no_lines_to_compare(tmp_path):
     page = report.build(folder).read_text(encoding="utf-8")
     assert "it belongs to the study durability" in page
     json.dumps(report.summary(folder))
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    """A small run of the shipped study, without its ceilings."""
+    folder = tmp_path_factory.mktemp("live")
+    (folder / "disk").mkdir()
+    shipped = (Path(durability.__file__).parents[1] / "studies" / "durability.yaml").read_text()
+    (folder / "small.yaml").write_text(re.sub(r"(?ms)^ceilings:.*?^(?=#)", "", shipped))
+    words = ["--policy", "none,fsync_each,fsync_leader,rename,double_buffer", "--workers", "1,3"]
+    words += ["--duration", "20ms", "--repeats", "6", "--side", "64", "--out", "run"]
+    done = subprocess.run(
+        [sys.executable, "-m", "savemark", "run", "./small.yaml", "./disk", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not list((folder / "disk").iterdir())
+    return folder / "run"
+
+
+def iterates(run):
+    lines = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+    records = [line["record"] for line in lines if line["record"]]
+    return [
+        (record["trial"], record["phases"][0])
+        for record in records
+        if record["trial"]["workload"] == "iterate"
+    ]
+
+
+def test_the_published_figures_are_drawn_of_live_trials(live):
+    found = {(p.version, p.threads): p for p in durability.points(analyse(live))}
+    assert len(found) == 10
+    for (policy, threads), point in found.items():
+        mine = [
+            phase
+            for trial, phase in iterates(live)
+            if (trial["policy"], trial["workers"]) == (policy, threads)
+        ]
+        assert len(mine) == 6
+        assert point.iterations == median(phase["iterations"] for phase in mine)
+        assert point.wallclock == pytest.approx(median(p["elapsed_ns"] for p in mine) / 1e9)
+        times = [phase["thread_time"] for phase in mine]
+        assert point.fsync == pytest.approx(median(t["sync_ns"] for t in times) / 1e9)
+        both = median(t["sync_ns"] + t["write_ns"] for t in times)
+        assert point.io == pytest.approx(both / 1e9)
+        # A row is a write, and the header; the thread beside the solver writes twice.
+        writes = 2 if policy == "double_buffer" else 65
+        assert point.operations == writes * point.iterations
+        assert point.io_bytes == 64 * 64 * 8 * point.iterations
+    for name in ("relative_time", "bandwidth", "iops", "iotime", "time_rename", "runtime_none"):
+        assert (live / "figures" / f"{name}.svg").exists(), name
+
+
+def test_the_corrected_figures_are_drawn_and_the_ratio_has_its_interval(live):
+    for name in ("rates", "path", "sync", "lost"):
+        assert (live / "figures" / f"policies_{name}.svg").exists(), name
+    page = (live / "report.html").read_text(encoding="utf-8")
+    assert 'id="policies"' in page
+    ratios = page[page.index("One fsync against one per write") :]
+    assert len(re.findall(r"[\d.]+× to [\d.e+]+×", ratios[: ratios.index("</table>")])) == 2
+    text = (live / "report.md").read_text(encoding="utf-8")
+    assert "| rename | sync, rename, sync of the directory | old or new |" in text
+    assert "| none | nothing | may be torn |" in text
+
+
+def test_seen_and_durable_are_two_rates(live):
+    for trial, phase in iterates(live):
+        saves, state = phase["iterations"], 64 * 64 * 8
+        assert phase["user_bytes"] == saves * state
+        loose = trial["policy"] == "none"
+        assert phase["durable_bytes"] == (state if loose else saves * state)
+        assert phase["durable_ns"] >= phase["elapsed_ns"]
+        spans = {stage["name"]: stage["elapsed_ns"] for stage in phase["stages"]}
+        assert list(spans) == ["compute", "write", "sync", "wait", "drain"]
+        assert sum(spans.values()) == pytest.approx(phase["elapsed_ns"], rel=0.01)
+    found = policies.settings(analyse(live), analyse(live).results[0].label)
+    none = [one for one in found if one.policy == "none"]
+    assert all(min(one.seen) > max(one.durable) for one in none)
+
+
+def test_what_no_policy_promised_is_not_missed_at_the_device(live):
+    notes = {note["id"]: note for note in report.summary(live)["notes"]}
+    assert "HC-02" not in notes
+    assert notes["HC-12"]["verdict"] == "NOTE"
+
+
+def test_the_interval_of_a_save_beside_the_work_waits_for_the_last_one(live):
+    found = policies.settings(analyse(live), analyse(live).results[0].label)
+    for one in policies.best(found):
+        if one.contract == "none":
+            continue
+        tau = policies.every(one)
+        assert tau >= policies.soonest(one)
+        around = [policies.lost(one, tau * by) for by in (1, 1.5, 4)]
+        assert around[0] <= around[1] <= around[2] < 1
+    assert {one.policy for one in found if policies.soonest(one)} == {"double_buffer"}

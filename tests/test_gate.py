@@ -96,6 +96,42 @@ def test_runs_without_any_spread_are_judged_by_the_supposed_noise():
     assert gate({Key("", "x", "save"): Times((1.2, 1.2), 1)}, old, 0.05).lost
 
 
+def test_noise_that_all_cells_share_does_not_hide_one_cell():
+    rng, found = random.Random(8), 0
+    for _ in range(50):
+        old = [a_run(rng, shared=True, noise=0.05) for _ in range(5)]
+        new = a_run(rng, shared=True, noise=0.05)
+        key = list(new)[3]
+        new[key] = Times(tuple(1.25 * s for s in new[key].seconds), 1)
+        found += key in [cell.key for cell in gate(new, old, 0.05).lost]
+    assert found >= 45
+
+
+def test_a_gain_elsewhere_is_no_loss_here():
+    rng = random.Random(9)
+    old, new = [a_run(rng, noise=0.002) for _ in range(5)], a_run(rng, noise=0.002)
+    quick = {k: Times(tuple(0.7 * s for s in t.seconds), 1) for k, t in new.items()}
+    kept = next(iter(new))
+    assert not gate({**quick, kept: new[kept]}, old, 0.05).lost
+
+
+def test_the_gate_knows_how_little_it_can_find():
+    rng = random.Random(10)
+
+    def whole(baselines, noise):
+        old = [a_run(rng, shared=True, noise=noise) for _ in range(baselines)]
+        found = gate(a_run(rng, shared=True, noise=noise), old, 0.05).whole
+        return found.found, found.needed
+
+    assert whole(1, 0.02) == (pytest.approx(0.9, abs=0.04), pytest.approx(1, abs=1))
+    chance, needed = whole(10, 0.08)
+    assert chance < 0.6
+    assert needed is None, "no number of baselines is enough"
+    chance, needed = whole(5, 0.01)
+    assert chance > 0.95
+    assert needed <= 4
+
+
 @pytest.fixture
 def made(tmp_path):
     def make(name, **what):
@@ -127,7 +163,7 @@ def test_an_equal_run_passes(made, base, run):
     code, out, err = run(made("new", seed=20), "--baseline", base)
     assert (code, err) == (0, "")
     assert "no loss above 5 % in 4 cells" in out
-    assert "3 baseline runs; noise between runs" in out
+    assert "3 baseline runs; noise between runs" in " ".join(out.split())
     assert "(measured)" in out
 
 

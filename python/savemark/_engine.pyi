@@ -67,6 +67,15 @@ def host(target: str | None) -> str:
 def features() -> str:
     """Return a list of {name, available, reason}."""
 
+def crash_contracts() -> str:
+    """Return a list of {subject, contract, lasts, can_tear}."""
+
+def crash(job_json: str) -> str:
+    """Play the crashes of one job; return {job, report}.
+
+    Only in a process of its own, with one thread, that ends after it: its mounts change.
+    """
+
 def save_tree(
     trial_json: str, source: str, progress: Callable[[dict[str, Any]], object] | None = None
 ) -> str:
@@ -76,6 +85,23 @@ def restore_tree(
     trial_json: str, destination: str, progress: Callable[[dict[str, Any]], object] | None = None
 ) -> str:
     """Restore files below a new or empty directory, all or nothing; return the report."""
+
+def save_process(
+    trial_json: str,
+    pid: int,
+    run_on: bool,
+    criu_options: str,
+    progress: Callable[[dict[str, Any]], object] | None = None,
+) -> str:
+    """Save a running process with its descendants, then kill it or let it go on.
+
+    Return the report.
+    """
+
+def restore_process(
+    trial_json: str, progress: Callable[[dict[str, Any]], object] | None = None
+) -> tuple[int, str]:
+    """Restore the process that was saved in a place; return its number and the report."""
 
 def verify(trial_json: str, progress: Callable[[dict[str, Any]], object] | None = None) -> str:
     """Read and check every byte; return the report."""

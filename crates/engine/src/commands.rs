@@ -14,6 +14,7 @@ use crate::checkpoint::tree_sink::TreeSink;
 use crate::checkpoint::{self, Manifest, RestoreOptions, SaveOptions, Sink, Source, read};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::process::{self, DumpOptions, Table};
 use crate::record::{PathTaken, Phase};
 use crate::storage::{self, Storage, Target};
 use crate::trial::Trial;
@@ -94,6 +95,28 @@ impl<'a> Place<'a> {
         sink.finish()?;
         report.phase.elapsed_ns = crate::measure::clock::now() - start;
         Ok(report)
+    }
+
+    /// Saves a running program.
+    ///
+    /// # Errors
+    /// As [`process::save`].
+    pub fn save_process(&self, dump: &DumpOptions, control: &Control) -> Result<Report> {
+        inspect::check_ours(&*self.storage, &self.target.to_string())?;
+        let (mut pool, options) = (Kept::take(), SaveOptions::from(self.options));
+        let (manifest, phase) = process::save(&*self.storage, dump, &options, &mut pool, control)?;
+        Ok(self.report(&manifest, phase, &pool))
+    }
+
+    /// Restores the program that was saved here; when this returns, it runs.
+    ///
+    /// # Errors
+    /// As [`process::restore`].
+    pub fn restore_process(&self, control: &Control) -> Result<(Table, Report)> {
+        let (mut pool, options) = (Kept::take(), RestoreOptions::from(self.options));
+        let restored = process::restore(&*self.storage, &options, &mut pool, control)?;
+        let report = self.report(&restored.manifest, restored.phase, &pool);
+        Ok((restored.table, report))
     }
 
     /// Reads everything and keeps nothing.

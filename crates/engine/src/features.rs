@@ -2,6 +2,9 @@
 
 use serde::Serialize;
 
+use crate::device::{cuda, cufile};
+use crate::error::Result;
+use crate::process::criu::Criu;
 use crate::storage::uring;
 
 /// One ability.
@@ -17,16 +20,45 @@ pub struct Feature {
 
 /// Tries each ability once; writes nothing.
 pub fn list() -> Vec<Feature> {
-    vec![io_uring(), cachestat()]
+    vec![io_uring(), cachestat(), criu(), gpu(), cufile()]
 }
 
 fn io_uring() -> Feature {
-    match uring::probe() {
-        Ok(()) => Feature { name: "io_uring", available: true, reason: "a ring was set up".into() },
+    tried("io_uring", uring::probe().map(|()| "a ring was set up".into()))
+}
+
+/// Saving processes: an installed CRIU, and a kernel that has what it needs.
+fn criu() -> Feature {
+    let checked =
+        Criu::find().and_then(|criu| criu.check().map(|()| format!("CRIU {}: its check passes", criu.version)));
+    tried("criu", checked)
+}
+
+fn tried(name: &'static str, result: Result<String>) -> Feature {
+    match result {
+        Ok(reason) => Feature { name, available: true, reason },
         Err(error) => {
             let hint = error.hint.as_deref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-            Feature { name: "io_uring", available: false, reason: format!("{error}{hint}") }
+            Feature { name, available: false, reason: format!("{error}{hint}") }
         }
+    }
+}
+
+/// NVIDIA's driver, and how many GPUs it sees.
+fn gpu() -> Feature {
+    let found = cuda::driver().map(|driver| format!("{}, {} GPUs", driver.library, driver.gpus()));
+    told("cuda", found)
+}
+
+/// GPUDirect Storage, and the mode that it would be in.
+fn cufile() -> Feature {
+    told("gds", cufile::driver().map(cufile::CuFile::describe))
+}
+
+fn told(name: &'static str, found: Result<String>) -> Feature {
+    match found {
+        Ok(reason) => Feature { name, available: true, reason },
+        Err(error) => Feature { name, available: false, reason: error.to_string() },
     }
 }
 

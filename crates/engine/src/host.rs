@@ -6,7 +6,7 @@
 pub(crate) mod cgroup;
 mod conditions;
 mod cpu;
-mod gpu;
+pub(crate) mod gpu;
 mod interposed;
 mod target;
 

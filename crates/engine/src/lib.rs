@@ -7,12 +7,14 @@ pub mod checkpoint;
 pub mod codec;
 pub mod commands;
 pub mod control;
+pub mod device;
 pub mod error;
 pub mod features;
 pub mod host;
 pub mod measure;
 pub mod payload;
 pub mod phase;
+pub mod process;
 pub mod record;
 pub mod run;
 pub mod size;
@@ -20,6 +22,7 @@ pub mod storage;
 #[cfg(test)]
 mod testing;
 pub mod trial;
+pub mod witness;
 pub mod worker;
 pub mod workload;
 

@@ -119,6 +119,10 @@ impl Team {
         phase.latency = total.latency.summary();
         phase.sync_latency = total.sync_latency.summary();
         phase.timeline = total.timeline.into_record();
+        if let Some(split) = total.split {
+            (phase.read, phase.write) = (Some(split.read.into_record()), Some(split.write.into_record()));
+        }
+        phase.slip = total.slip.map(|slip| slip.into_record());
     }
 }
 

@@ -114,7 +114,7 @@ pub struct PathTaken {
 /// One phase: everything from its start barrier to its last worker, durability included.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Phase {
-    /// `save`, `restore`, `write`, `read`, `encode`, `decode`, `copy`.
+    /// `save`, `restore`, `write`, `read`, `mix`, `verify`, `encode`, `decode`, `copy`.
     pub name: String,
     /// From the start barrier until the result is complete (durable for a save).
     pub elapsed_ns: u64,
@@ -126,8 +126,14 @@ pub struct Phase {
     pub first_done_bytes: u64,
     /// I/Os completed.
     pub operations: u64,
+    /// Iterations of a solver.
+    pub iterations: Option<u64>,
     /// Bytes before the codec.
     pub user_bytes: u64,
+    /// Of a solver: those of the saves that are on stable storage after `durable_ns`.
+    pub durable_bytes: Option<u64>,
+    /// Of a solver: from the start barrier until the last save is on stable storage, even where nothing waits for that.
+    pub durable_ns: Option<u64>,
     /// Bytes after the codec, as stored (padding included).
     pub stored_bytes: u64,
     /// User CPU time of the process in this phase.
@@ -142,12 +148,23 @@ pub struct Phase {
     pub latency: Option<Latency>,
     /// Latency of one sync; absent where the phase has none.
     pub sync_latency: Option<Latency>,
+    /// Of a mix: what was read; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<Share>,
+    /// Of a mix: what was written; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write: Option<Share>,
+    /// How well a stated rate was kept; absent without one. Latencies then count from when an I/O was due.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slip: Option<Slip>,
     /// Bytes completed per interval.
     pub timeline: Timeline,
     /// What the block device saw meanwhile.
     pub device: Option<Device>,
     /// What the processors did meanwhile.
     pub machine: Option<Machine>,
+    /// Bytes that the driver of GPUDirect Storage moved meanwhile; absent where it is not loaded or does not count.
+    pub gds_bytes: Option<u64>,
     /// Page-cache residency of the files, before a read or after a write.
     pub cache: Option<Cache>,
     /// Whether the files that are read have data, before a read.
@@ -158,10 +175,52 @@ pub struct Phase {
     pub durable: bool,
     /// What was verified: `every chunk`, `every block`, or nothing.
     pub verified: Option<String>,
+    /// Of a program that CRIU saved or restored.
+    pub process: Option<ProcessTimes>,
     /// One line per worker.
     pub workers: Vec<Worker>,
     /// What a reader must know: leftovers that could not be removed, for example.
     pub notes: Vec<String>,
+}
+
+/// What CRIU and the program did in a phase; CPU time of both is in the phase's own too.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct ProcessTimes {
+    /// Version of CRIU.
+    pub criu: String,
+    /// How its images travelled: `stream`, `images`, `tmpfs`, `lazy`.
+    pub mode: String,
+    /// Processes of the program.
+    pub processes: u32,
+    /// CPU time of CRIU and of what it waited for.
+    pub criu_cpu_ns: u64,
+    /// CPU time of the program itself, in which CRIU's parasite reads its memory, and fills it again.
+    pub program_cpu_ns: u64,
+    /// From the start of the phase until the program answered again, after a restore.
+    pub first_answer_ns: Option<u64>,
+    /// From the start of the phase until all of its memory was there and its checksum was right.
+    pub resident_ns: Option<u64>,
+    /// CRIU's own account.
+    pub stats: CriuStats,
+}
+
+/// CRIU's `stats-dump` or `stats-restore`, as far as there is one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct CriuStats {
+    /// Until every process stood still.
+    pub freezing_ns: Option<u64>,
+    /// For how long they stood still.
+    pub frozen_ns: Option<u64>,
+    /// Collecting memory.
+    pub memory_dump_ns: Option<u64>,
+    /// Writing it into the images.
+    pub memory_write_ns: Option<u64>,
+    /// Making processes again.
+    pub forking_ns: Option<u64>,
+    /// Filling them.
+    pub restore_ns: Option<u64>,
+    /// Pages written, or restored.
+    pub pages: Option<u64>,
 }
 
 /// A named span of wall time.
@@ -210,6 +269,37 @@ pub struct Latency {
     /// 99.99th percentile.
     pub p99_99_ns: u64,
     /// Largest.
+    pub max_ns: u64,
+}
+
+/// The reads or the writes of a mix.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Share {
+    /// I/Os completed.
+    pub operations: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Latency of one I/O; absent if there was none.
+    pub latency: Option<Latency>,
+}
+
+/// How far behind its schedule an open loop was. An I/O starts late when as many as may be are in flight, or when this machine
+/// had no time for us: in both cases its waiting is in its latency.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Slip {
+    /// I/Os that were due while the phase lasted.
+    pub due: u64,
+    /// Those of them that were started.
+    pub started: u64,
+    /// Those started more than `late_after_ns` after they were due.
+    pub late: u64,
+    /// What counts as late.
+    pub late_after_ns: u64,
+    /// From when an I/O was due until it was started: arithmetic mean.
+    pub mean_ns: u64,
+    /// Its 99th percentile.
+    pub p99_ns: u64,
+    /// Its largest value.
     pub max_ns: u64,
 }
 

@@ -8,13 +8,12 @@ use crate::checkpoint::state::MemoryState;
 use crate::checkpoint::tree;
 use crate::control::Control;
 use crate::error::Result;
-use crate::host;
-use crate::measure::device::BlockDevice;
-use crate::measure::{clock, machine};
+use crate::measure::clock;
 use crate::payload::PayloadKind;
 use crate::record::{Phase, Record, SCHEMA_VERSION};
 use crate::storage::{self, Storage, Target};
 use crate::trial::{Common, Trial};
+use crate::witness::Witness;
 use crate::workload::Workload;
 
 /// Runs trials one after the other, and keeps memory between them.
@@ -31,6 +30,11 @@ impl Engine {
 
     /// Runs `trial`. Whatever happens, what it made on the storage is removed.
     pub fn run(&mut self, trial: &Trial, control: &Control) -> Result<Record> {
+        self.run_around(trial, control, &mut |_, _| Ok(()))
+    }
+
+    /// As [`Engine::run`]; calls `around` before and after each measured phase, outside its time. An error of it ends the trial.
+    pub fn run_around(&mut self, trial: &Trial, control: &Control, around: &mut Around) -> Result<Record> {
         let (started_unix_ns, start_ns) = (clock::unix_now(), clock::now());
         let target = trial.common.target.clone().unwrap_or_default();
         let storage = storage::open(&trial.storage, target.clone())?;
@@ -39,12 +43,12 @@ impl Engine {
             Target::Directory(directory) if in_a_filesystem => Some(directory.as_path()),
             _ => None,
         };
-        let device = directory.and_then(|directory| BlockDevice::of(directory).ok());
-        let conditions = host::conditions(directory, device.as_ref());
+        let witness = Witness::of(directory);
+        let conditions = witness.conditions();
         let mut bench =
             Bench { common: &trial.common, storage: Arc::clone(&storage), memory: &mut self.memory, control };
         let mut workload = trial.workload.build();
-        let phases = measure(&mut *workload, &mut bench, device.as_ref());
+        let phases = measure(&mut *workload, &mut bench, &witness, around);
         let cleaned = workload.cleanup(&mut bench);
         let phases = phases?;
         cleaned?;
@@ -61,22 +65,50 @@ impl Engine {
             phases,
         })
     }
+
+    /// Only prepares `trial`, and leaves on the storage what another program is to be measured on.
+    pub fn prepare(&mut self, trial: &Trial, control: &Control) -> Result<Option<Phase>> {
+        let storage = storage::open(&trial.storage, trial.common.target.clone().unwrap_or_default())?;
+        let mut bench = Bench { common: &trial.common, storage, memory: &mut self.memory, control };
+        let mut workload = trial.workload.build();
+        let prepared = workload.prepare(&mut bench);
+        if prepared.is_err() {
+            workload.cleanup(&mut bench)?;
+        }
+        prepared
+    }
 }
 
-fn measure(workload: &mut dyn Workload, bench: &mut Bench, device: Option<&BlockDevice>) -> Result<Vec<Phase>> {
+fn measure(
+    workload: &mut dyn Workload,
+    bench: &mut Bench,
+    witness: &Witness,
+    around: &mut Around,
+) -> Result<Vec<Phase>> {
     let mut phases: Vec<Phase> = workload.prepare(bench)?.into_iter().collect();
     for name in workload.phases(bench) {
         bench.control.check()?;
-        let look = || (device.and_then(BlockDevice::snapshot), machine::snapshot());
-        let before = look();
+        around(Moment::Before, name)?;
+        let before = witness.look();
         let mut phase = workload.run(name, bench)?;
-        let after = look();
-        phase.device = before.0.zip(after.0).map(|(before, after)| after.since(&before));
-        phase.machine = before.1.zip(after.1).map(|(before, after)| after.since(&before));
+        (phase.device, phase.machine, phase.gds_bytes) = witness.look().since(before);
+        around(Moment::After, name)?;
         phases.push(phase);
     }
     Ok(phases)
 }
+
+/// When somebody who stands around a phase is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Everything is prepared, and the clock has not started.
+    Before,
+    /// The clock has stopped, and what was made is still there.
+    After,
+}
+
+/// Stands around the phases: what is called with the moment and the phase's name.
+pub type Around<'a> = dyn FnMut(Moment, &str) -> Result<()> + 'a;
 
 /// What a workload works with.
 pub(crate) struct Bench<'a> {

@@ -58,7 +58,7 @@ impl Trial {
         }
         let trial = Self { common: read(common)?, storage: read(storage)?, workload: read(workload)? };
         trial.workload.validate()?;
-        trial.storage.validate()?;
+        trial.storage.validate(&serde_json::to_value(&trial.workload).unwrap_or_default())?;
         Ok(trial)
     }
 }
@@ -104,6 +104,9 @@ impl Groups {
             return Err(misspelt(&format!("{tag}: `{name}` is not known"), &name, &names));
         };
         let mut picked = take(keys, &properties(schema));
+        for (key, default) in defaults(schema) {
+            picked.entry(key).or_insert_with(|| default.clone()); // a struct inside a struct has other defaults of its own
+        }
         picked.insert(tag.to_string(), Value::String(name));
         keys.remove(tag);
         Ok(picked)
@@ -164,6 +167,12 @@ fn misspelt(message: &str, word: &str, known: &[&str]) -> Error {
 pub(crate) fn properties(schema: &Schema) -> Vec<String> {
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.map(|p| p.keys().cloned().collect()).unwrap_or_default()
+}
+
+/// The default of each option.
+fn defaults(schema: &Schema) -> impl Iterator<Item = (&String, &Value)> {
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    properties.filter_map(|(name, property)| Some((name, property.get("default")?)))
 }
 
 /// The schema of a struct, with the default of each option from its `Default`.

@@ -5,13 +5,17 @@ use crate::error::Result;
 use crate::measure::clock;
 use crate::measure::cpu;
 use crate::measure::histogram::Histogram;
+use crate::measure::slip::Slip;
+use crate::measure::split::Split;
 use crate::measure::timeline::Timeline;
 use crate::phase::Gate;
 use crate::record::{ThreadTime, Worker};
-use crate::storage::Completion;
+use crate::storage::{Completion, Operation};
 
 /// Interval of timelines: short enough to see a stall, long enough to stay small.
 const INTERVAL_NS: u64 = 100_000_000;
+/// How often a worker that counts call by call tells the others how far it is: they share a line of the cache.
+const TELL_EVERY_NS: u64 = 100_000;
 
 /// What one worker did. It belongs to its thread; nothing in it is shared or locked.
 #[derive(Debug)]
@@ -32,12 +36,21 @@ pub struct Meter<'a> {
     pub sync_latency: Histogram,
     /// Bytes per interval.
     pub timeline: Timeline,
+    /// Reads and writes apart, in a mix of both.
+    pub split: Option<Box<Split>>,
+    /// How far behind its schedule each I/O started, where there is one.
+    pub slip: Option<Box<Slip>>,
+    /// From the start until its last I/O had ended, where a flush came after it; 0 where none did.
+    pub moved_ns: u64,
     /// From the start until this worker ended.
     pub done_ns: u64,
     /// User bytes that the whole team had moved at that moment.
     pub team_bytes_when_done: u64,
     start_ns: u64,
     cpu_ns: u64,
+    /// User bytes that the team does not know of yet, and when it will.
+    untold: u64,
+    tell_ns: u64,
     team: Option<(&'a Gate, &'a Control)>,
 }
 
@@ -58,10 +71,15 @@ impl<'a> Meter<'a> {
             latency: Histogram::new(),
             sync_latency: Histogram::new(),
             timeline: Timeline::new(INTERVAL_NS),
+            split: None,
+            slip: None,
+            moved_ns: 0,
             done_ns: 0,
             team_bytes_when_done: 0,
             start_ns: 0,
             cpu_ns: 0,
+            untold: 0,
+            tell_ns: 0,
             team: None,
         }
     }
@@ -92,15 +110,60 @@ impl<'a> Meter<'a> {
         self.timeline.add(now_ns.saturating_sub(self.start_ns), bytes);
     }
 
+    /// Everything was moved; from here on it is made durable.
+    pub fn moved(&mut self) {
+        self.moved_ns = clock::now().saturating_sub(self.start_ns);
+    }
+
+    /// When the workers started; 0 before.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
     /// Counts one call that ended at `now_ns` and moved `bytes` without a codec.
+    #[inline]
     pub fn count_call(&mut self, latency_ns: u64, bytes: u64, now_ns: u64) {
         self.latency.record(latency_ns);
         self.operations += 1;
         if bytes > 0 {
             self.stored_bytes += bytes;
             self.timeline.add(now_ns.saturating_sub(self.start_ns), bytes);
-            self.count_user(bytes);
+            self.user_bytes += bytes;
+            self.untold += bytes;
+            if now_ns >= self.tell_ns {
+                self.tell(now_ns);
+            }
         }
+    }
+
+    fn tell(&mut self, now_ns: u64) {
+        self.tell_ns = now_ns + TELL_EVERY_NS;
+        let bytes = std::mem::take(&mut self.untold);
+        if let Some((_, control)) = self.team {
+            control.add(bytes);
+        }
+    }
+
+    /// From here on reads and writes are counted apart, too, if `wanted`.
+    pub fn split_up(&mut self, wanted: bool) {
+        self.split = wanted.then(Box::default);
+    }
+
+    /// Counts an I/O among those of its direction, where they are counted apart.
+    pub fn count_split(&mut self, operation: Operation, latency_ns: u64, bytes: u64) {
+        if let Some(split) = &mut self.split {
+            split.count(operation, latency_ns, bytes);
+        }
+    }
+
+    /// An I/O starts, `slip_ns` after it was due.
+    pub fn slipped(&mut self, slip_ns: u64) {
+        self.slip.get_or_insert_default().start(slip_ns);
+    }
+
+    /// So many I/Os were due when the schedule ended.
+    pub fn due(&mut self, count: u64) {
+        self.slip.get_or_insert_default().due += count;
     }
 
     /// Counts user bytes.
@@ -113,6 +176,7 @@ impl<'a> Meter<'a> {
 
     /// The worker has moved its last byte.
     pub fn finish(&mut self) {
+        self.tell(0);
         self.cpu_ns = cpu::thread_ns().saturating_sub(self.cpu_ns);
         self.done_ns = clock::now().saturating_sub(self.start_ns);
         self.team_bytes_when_done = self.team.map_or(0, |(_, control)| control.done_bytes());
@@ -137,6 +201,12 @@ impl<'a> Meter<'a> {
         self.latency.merge(&other.latency);
         self.sync_latency.merge(&other.sync_latency);
         self.timeline.merge(&other.timeline);
+        if let Some(split) = &other.split {
+            self.split.get_or_insert_default().merge(split);
+        }
+        if let Some(slip) = &other.slip {
+            self.slip.get_or_insert_default().merge(slip);
+        }
     }
 
     /// This worker's line in the record.

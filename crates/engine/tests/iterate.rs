@@ -1,11 +1,13 @@
 //! The solver: every policy saves what a restart needs, and keeps to its contract.
 
 use std::path::Path;
+use std::sync::Mutex;
 
 use savemark_engine::control::Control;
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
-use savemark_engine::workload::iterate::Policy;
+use savemark_engine::workload::iterate::witness::{self, Witness};
+use savemark_engine::workload::iterate::{IterateOptions, Policy};
 use savemark_engine::{Error, Kind};
 use serde_json::{Value, json};
 
@@ -64,6 +66,63 @@ fn a_restart_reaches_the_same_state_under_every_policy_and_layout() {
             let elapsed = iterate["elapsed_ns"].as_u64().unwrap();
             assert!(spans <= elapsed + 1_000_000 && spans > elapsed / 2, "{spans} of {elapsed}: {options}");
         }
+    }
+}
+
+/// Writes of a thread of its own are two; a save has a header.
+fn writes(policy: &str) -> u64 {
+    if policy == "double_buffer" { 2 } else { 64 + 1 }
+}
+
+#[test]
+fn a_duration_is_filled_with_iterations_and_the_record_says_what_of_them_lasts() {
+    let target = disk();
+    for policy in Policy::ALL.into_iter().filter(|policy| !policy.is_direct()) {
+        let name = json!(policy).as_str().unwrap().to_string();
+        let options =
+            json!({"side": 64, "workers": 3, "iterations": 4, "duration": "30ms", "every": 2, "policy": name});
+        let record = run(target.path(), &options);
+        let iterate = &record["phases"][0];
+        let number = |key: &str| iterate[key].as_u64().unwrap();
+        let (iterations, state) = (number("iterations"), 64 * 64 * 8);
+        let saves = iterations / 2;
+        assert!(iterations >= 4 && number("elapsed_ns") >= 30_000_000, "{name}: {iterations}");
+        assert_eq!((number("user_bytes"), number("operations")), (saves * state, saves * writes(&name)), "{name}");
+        assert_eq!(number("durable_bytes"), if policy.is_durable() { saves * state } else { state }, "{name}");
+        assert!(number("durable_ns") >= number("elapsed_ns"));
+        assert_eq!(record["phases"][1]["workers"].as_array().unwrap().len(), 1, "one thread reads");
+    }
+}
+
+/// What a witness was told, as `(generation, returned)`.
+#[derive(Default)]
+struct Told(Mutex<Vec<(u64, bool)>>);
+
+impl Witness for Told {
+    fn begins(&self, generation: u64) -> Result<(), Error> {
+        self.0.lock().unwrap().push((generation, false));
+        Ok(())
+    }
+
+    fn returned(&self, generation: u64) -> Result<(), Error> {
+        self.0.lock().unwrap().push((generation, true));
+        if generation == 6 { Err(Error::failed("seen enough")) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn a_witness_sees_every_save_begin_and_return_and_can_end_the_solver() {
+    for policy in Policy::ALL.into_iter().filter(|policy| !policy.is_direct()) {
+        let (root, told) = (disk(), Told::default());
+        let options = IterateOptions { side: 64, workers: 3, iterations: 9, every: 2, policy, ..Default::default() };
+        let error = witness::save_all(&options, root.path(), &told).unwrap_err();
+        assert_eq!(error.to_string(), "seen enough", "{policy:?}");
+        let expected: Vec<_> = [2, 4, 6].into_iter().flat_map(|i| [(i, false), (i, true)]).collect();
+        assert_eq!(*told.0.lock().unwrap(), expected, "{policy:?}");
+        // What lasts when the next begins may be the one before.
+        let (generation, state) = witness::load(&options, root.path()).unwrap();
+        assert!(generation == 6 || generation == 4 && policy == Policy::DoubleBuffer, "{policy:?}: {generation}");
+        assert!(state == witness::states(&options).unwrap()[generation as usize - 1]);
     }
 }
 

@@ -8,17 +8,19 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use savemark_engine::buffer::Owner;
+use savemark_engine::checkpoint::inspect::STATE_INDEX;
 use savemark_engine::checkpoint::segments::{Segment, Segments};
 use savemark_engine::checkpoint::state::lay_out;
 use savemark_engine::checkpoint::{Manifest, Member, tree_sink};
 use savemark_engine::commands::Place;
+use savemark_engine::process::{After, DumpOptions, criu};
 use savemark_engine::trial::Trial;
 use savemark_engine::{Error, Result};
 
 use crate::{json, raise, watch};
 
 /// The members of a state in memory: its tree, dtypes and shapes, then the bytes of all tensors.
-const INDEX: &str = "savemark-state.json";
+const INDEX: &str = STATE_INDEX;
 const DATA: &str = "savemark-state.bin";
 /// An index that is larger was not written by us.
 const INDEX_MAX: u64 = 1 << 30;
@@ -52,6 +54,33 @@ fn restore_tree(py: Python<'_>, trial: &str, destination: PathBuf, progress: Opt
     let trial = parse(py, trial)?;
     let report = watch::run(py, progress, move |control| Place::open(&trial)?.restore_tree(&destination, control))?;
     Ok(json(&report))
+}
+
+/// Saves the running process `pid` with its descendants, then kills it unless it is to run on; returns the report.
+#[pyfunction]
+#[pyo3(signature = (trial, pid, run_on, criu_options, progress=None))]
+fn save_process(
+    py: Python<'_>,
+    trial: &str,
+    pid: i32,
+    run_on: bool,
+    criu_options: &str,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let (trial, after) = (parse(py, trial)?, if run_on { After::Run } else { After::Kill });
+    let criu_options = criu::options(criu_options).map_err(|e| raise(py, e))?;
+    let dump = DumpOptions { pid, after, criu_options };
+    let report = watch::run(py, progress, move |control| Place::open(&trial)?.save_process(&dump, control))?;
+    Ok(json(&report))
+}
+
+/// Restores the process that was saved in the place; returns its number and the report.
+#[pyfunction]
+#[pyo3(signature = (trial, progress=None))]
+fn restore_process(py: Python<'_>, trial: &str, progress: Option<Py<PyAny>>) -> PyResult<(i32, String)> {
+    let trial = parse(py, trial)?;
+    let (table, report) = watch::run(py, progress, move |control| Place::open(&trial)?.restore_process(control))?;
+    Ok((table.root, json(&report)))
 }
 
 /// Reads and checks every byte; returns the report.
@@ -168,6 +197,8 @@ fn segments(py: Python<'_>, lent: Lent, members: Vec<Member>, bytes: u64) -> PyR
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(save_tree, module)?)?;
     module.add_function(wrap_pyfunction!(restore_tree, module)?)?;
+    module.add_function(wrap_pyfunction!(save_process, module)?)?;
+    module.add_function(wrap_pyfunction!(restore_process, module)?)?;
     module.add_function(wrap_pyfunction!(verify, module)?)?;
     module.add_function(wrap_pyfunction!(contents, module)?)?;
     module.add_function(wrap_pyfunction!(clean, module)?)?;

@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod watch;
+mod witness;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -9,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use savemark_engine::checkpoint::abandoned;
 use savemark_engine::size::{Size, Span};
 use savemark_engine::storage::object::{self, Object};
@@ -47,15 +49,33 @@ impl Engine {
     }
 
     /// Runs one trial and returns its record. The GIL is free meanwhile; Ctrl-C stops the trial.
-    #[pyo3(signature = (trial, progress=None))]
-    fn run(&self, py: Python<'_>, trial: &str, progress: Option<Py<PyAny>>) -> PyResult<String> {
+    /// `around` is called with `before` or `after` and the phase's name, outside its time.
+    #[pyo3(signature = (trial, progress=None, around=None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        trial: &str,
+        progress: Option<Py<PyAny>>,
+        around: Option<Py<PyAny>>,
+    ) -> PyResult<String> {
         let trial = Trial::parse(trial).map_err(|e| raise(py, e))?;
         let engine = Arc::clone(&self.engine);
         let record = watch::run(py, progress, move |control| {
+            let mut around = |moment, phase: &str| witness::call(around.as_ref(), moment, phase);
             // A panic poisons the engine, not the process: the next trial starts with fresh memory.
-            engine.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).run(&trial, control)
+            engine.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).run_around(&trial, control, &mut around)
         })?;
         Ok(json(&record))
+    }
+
+    /// Only prepares a trial: what another program is to read or write over stays on the storage. Returns the phase, or null.
+    fn prepare(&self, py: Python<'_>, trial: &str) -> PyResult<String> {
+        let trial = Trial::parse(trial).map_err(|e| raise(py, e))?;
+        let engine = Arc::clone(&self.engine);
+        let phase = watch::run(py, None, move |control| {
+            engine.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).prepare(&trial, control)
+        })?;
+        Ok(json(&phase))
     }
 }
 
@@ -80,6 +100,23 @@ impl Bucket {
     fn get(&self, py: Python<'_>, name: &str) -> PyResult<Option<String>> {
         let found = py.detach(|| self.0.get(name)).map_err(|e| raise(py, e))?;
         Ok(found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The length of the object `name`, if there is one.
+    fn size(&self, py: Python<'_>, name: &str) -> PyResult<Option<u64>> {
+        py.detach(|| self.0.size(name)).map_err(|e| raise(py, e))
+    }
+
+    /// `bytes` bytes of the object `name` from `offset` on.
+    fn read<'py>(&self, py: Python<'py>, name: &str, offset: u64, bytes: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let read = || {
+            let mut buffer = vec![0; bytes];
+            let file = self.0.open(name)?;
+            file.read_at(&mut buffer, offset).map_err(|e| Error::io("read", file.path(), e))?;
+            Ok(buffer)
+        };
+        let buffer = py.detach(read).map_err(|e| raise(py, e))?;
+        Ok(PyBytes::new(py, &buffer))
     }
 
     /// The names of folders and of objects directly below the URL.
@@ -160,6 +197,18 @@ fn features() -> String {
     json(&savemark_engine::features::list())
 }
 
+/// What can be put to a crash test, and what each promises.
+#[pyfunction]
+fn crash_contracts() -> String {
+    json(&savemark_crash::contracts())
+}
+
+/// One crash test. Only in a process of its own, with one thread, that ends after it.
+#[pyfunction]
+fn crash(py: Python<'_>, job: &str) -> PyResult<String> {
+    savemark_crash::run(job).map(|done| json(&done)).map_err(|e| raise(py, e))
+}
+
 #[pymodule]
 fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("EngineError", module.py().get_type::<EngineError>())?;
@@ -174,6 +223,9 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(format_size, module)?)?;
     module.add_function(wrap_pyfunction!(describe_host, module)?)?;
     module.add_function(wrap_pyfunction!(features, module)?)?;
+    module.add_function(wrap_pyfunction!(crash_contracts, module)?)?;
+    module.add_function(wrap_pyfunction!(crash, module)?)?;
     checkpoint::add_to(module)?;
+    witness::add_to(module)?;
     Ok(())
 }

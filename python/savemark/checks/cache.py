@@ -133,9 +133,11 @@ def _warm(warm: pl.DataFrame, total: int) -> Finding:
 def server_cache(evidence: Evidence) -> Finding:
     """Compare each later repeat with the first: a server that remembers makes only the first pay.
 
-    savemark writes new data for each trial, so nothing is ever read twice there.
+    savemark writes new data for each trial, so nothing is ever read twice there; but where a study
+    keeps its file, all trials of a target read the same one.
     """
-    rows = _reads(evidence.imported)
+    kept = _reads(evidence.live).filter(pl.col("kept").fill_null(value=False))
+    rows = pl.concat([_reads(evidence.imported), kept])
     if rows.is_empty():
         return Finding(Verdict.OK, "Not applicable: each trial reads what it has just written.")
     slow = []
@@ -145,6 +147,8 @@ def server_cache(evidence: Evidence) -> Finding:
         later = sorted(times[1:])
         if len(later) >= 2 and times[0] > 2 * later[len(later) // 2]:
             slow.append((str(label), str(setting), str(phase)))
+    if not slow and not kept.is_empty():
+        return _one_file(kept)
     if not slow:
         return Finding(Verdict.UNVERIFIED, "Whether a server's cache answered is not in the files.")
     return Finding(
@@ -152,6 +156,22 @@ def server_cache(evidence: Evidence) -> Finding:
         f"{settings(slow)}: the first read took more than twice as long as the later ones.",
         "The later ones came from a cache of the server's.",
         "Quote the first read, or read a data set larger than the server's memory.",
+    )
+
+
+def _one_file(kept: pl.DataFrame) -> Finding:
+    """Trials share a file: no cache of this machine's answers direct I/O, but a server's may."""
+    many = count(len(kept), "trial")
+    size = kept["dataset_bytes"].max()
+    served = kept["filesystem_class"].fill_null("unknown").is_in(["disk"])
+    shared = f"{many} read the same file of {size} bytes, laid out once"
+    if served.all():
+        return Finding(Verdict.OK, f"{shared}, on a disk of this machine.")
+    return Finding(
+        Verdict.FLAG,
+        f"{shared}, and a server is between.",
+        "After the first trial it can answer from its memory, however cold this machine is.",
+        "Choose a --size above the server's memory, or lay the file out each time (--no-keep).",
     )
 
 
@@ -180,7 +200,9 @@ def interposed(evidence: Evidence) -> Finding:
             "It stops the process at every call.",
             "Run it again without the tracer.",
         )
-    fuse = rows.filter(pl.col("filesystem_class") == "fuse")
+    # Found behind the mount, or read through one that is new: its cache is no matter.
+    seen = pl.col("past_mount").fill_null(value=False)
+    fuse = rows.filter((pl.col("filesystem_class") == "fuse") & ~seen)
     if not fuse.is_empty():
         return Finding(
             Verdict.FLAG,

@@ -32,7 +32,9 @@ def complete(evidence: Evidence) -> Finding:
     if not failed and not missing and not holes:
         if not planned:
             return Finding(Verdict.UNVERIFIED, "The run holds no trial." + torn)
-        return Finding(Verdict.OK, f"All {planned} trials of the plan finished." + torn)
+        left = sum(each["cells"] for each in run.missing_levels)
+        less = f" {count(left, 'setting')} of the study cannot be measured here." if left else ""
+        return Finding(Verdict.OK, f"All {planned} trials of the plan finished." + less + torn)
     parts, fixes, cause = [], [], ""
     if failed:
         names = (setting(e.factors) if e.role == "trial" else e.name for e in failed)

@@ -17,6 +17,9 @@ PROMISES = {
     "end": "one sync at the end",
     "group": "a sync now and then",
     "rename": "sync, rename, sync of the directory",
+    "shared": "a sync that threads share",
+    "generations": "one sync, of two files in turn",
+    "behind": "sync, rename, sync of the directory, one save later",
 }
 # Their flushes are counted, on the whole disk and on nothing else (Documentation/block/stat.rst:
 # not tracked for partitions; drivers without a request queue, as dm and md, do not count them).
@@ -140,8 +143,8 @@ def _no_op(rows: pl.DataFrame, seen: str) -> Finding:
 @check(
     "HC-12",
     "Compared writes promise the same",
-    rule="settings or targets differ in {none, each, end, group, rename + directory sync}, or in "
-    "whether a crash can tear the old state",
+    rule="settings or targets differ in {none, each, end, group, rename + directory sync, two "
+    "generations, one save behind}, or in whether a crash can tear the old state",
     verdict="FLAG; NOTE where the promise is a factor of the study",
 )
 def same_promise(evidence: Evidence) -> Finding:
@@ -162,7 +165,7 @@ def same_promise(evidence: Evidence) -> Finding:
         promise = PROMISES.get(found[0][0], found[0][0])
         return Finding(Verdict.OK, f"All writes promise the same: {promise}.{crash}")
     lists = "; ".join(f"{PROMISES.get(c, c)}: {listing(names, 3)}" for c, _, names in found)
-    factor = "sync" in (evidence.run.study.get("factors") or {})
+    factor = {"sync", "policy"} & set(evidence.run.study.get("factors") or {})
     return Finding(
         Verdict.NOTE if factor else Verdict.FLAG,
         f"The writes differ in what is durable when the clock stops ({lists}).{crash}",

@@ -111,10 +111,12 @@ def _inside(evidence: Evidence) -> list[str]:
     """Phases whose rate was not steady in most repeats, by the PTS window over the whole phase."""
     lines = timelines(evidence.run).filter(pl.col("role") == "trial")
     verdicts: dict[str, list[bool]] = {}
-    for (name, phase, _), part in lines.group_by("label", "phase", "index", maintain_order=True):
-        rates = part.sort("start_ns")["bytes"].to_list()[:-1]  # the last interval is not whole
-        if len(rates) >= INTERVALS:
-            verdicts.setdefault(f"{phase} on {name}", []).append(not _steady(rates))
+    each = lines.group_by("label", "phase", "index", maintain_order=True).agg(
+        pl.col("bytes").sort_by("start_ns")
+    )
+    # The last interval is not whole.
+    for name, phase, _, counts in each.filter(pl.col("bytes").list.len() > INTERVALS).iter_rows():
+        verdicts.setdefault(f"{phase} on {name}", []).append(not _steady(counts[:-1]))
     return [
         f"{what}: the rate inside a phase varies by more than {percent(RANGE)}"
         for what, bad in verdicts.items()

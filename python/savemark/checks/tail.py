@@ -32,7 +32,8 @@ def together(evidence: Evidence) -> Finding:
         return Finding(Verdict.OK, "Not applicable: no phase has several workers.")
     each = rows.group_by("label", "setting", "phase", maintain_order=True).agg(
         ratio=(pl.col("last_done_ns") / pl.col("first_done_ns")).median(),
-        left=(1 - pl.col("first_done_bytes") / pl.col("user_bytes")).median(),
+        # Of what moves no bytes, as renaming does, nothing is left in bytes.
+        left=(1 - pl.col("first_done_bytes") / pl.col("user_bytes").replace(0, None)).median(),
         time=(1 - pl.col("first_done_ns") / pl.col("last_done_ns")).median(),
         first=pl.col("first_done_ns").median(),
         last=pl.col("last_done_ns").median(),

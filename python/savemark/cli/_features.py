@@ -19,7 +19,9 @@ def version_text() -> str:
 def feature_lines() -> list[str]:
     """Return one aligned line per feature: available, or why not and what to do."""
     import savemark._engine as engine
+    from savemark.run import wheels
 
+    wheels.find()
     features = json.loads(engine.features())
     width = max((len(feature["name"]) for feature in features), default=0)
     return [

@@ -8,8 +8,10 @@ from typing import Any
 import savemark._engine as engine
 from savemark.run.forecast import Forecast
 from savemark.run.target import Target
-from savemark.study.model import setting_name
+from savemark.study.model import Study, setting_name
 
+# So many settings are listed one by one.
+NAMED = 40
 DECIMAL = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 BINARY = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -44,9 +46,12 @@ def about(seconds: float) -> str:
 def header(found: Forecast) -> str:
     """Return the first line of a run: what, where, how much, how long, and what it writes."""
     study = found.study
-    settings = _count(len(study.cells()) * len(found.targets), "setting")
+    cells = sum(len(study.cells_at(target.label)) for target in found.targets)
+    settings = _count(cells, "setting")
     shape = f"{settings} × {_count(study.repeats, 'repeat')}"
-    if study.repeats < found.asked_repeats:
+    if study.most_trials is not None:
+        shape = f"{study.most_trials} trials, a sample of {settings}: that is what the budget holds"
+    elif study.repeats < found.asked_repeats:
         shape += f" (not {found.asked_repeats}: that is what the budget holds)"
     elif study.order == "shuffled":
         shape += ", shuffled"
@@ -88,7 +93,8 @@ def preview_lines(found: Forecast) -> list[str]:
     """Return what `--dry-run` adds to the header."""
     study = found.study
     ceilings = study.useful_ceilings()
-    count = (len(study.cells()) + len(ceilings)) * len(found.targets) * study.repeats
+    each = sum(len(study.cells_at(target.label)) + len(ceilings) for target in found.targets)
+    count = study.most_trials or each * study.repeats
     time = f"{about(found.seconds)} for {count} trials"
     if found.assumed_bytes_per_s is not None:
         time += (
@@ -96,13 +102,33 @@ def preview_lines(found: Forecast) -> list[str]:
             " (not measured in a dry run)"
         )
     return [
-        f"settings    {', '.join(setting_name(cell) or study.workload for cell in study.cells())}",
+        f"settings    {_settings(study)}",
         f"ceilings    {', '.join(ceilings) or 'none'}",
         f"writes      {bytes_text(found.written_bytes)} in all, "
         f"at most {bytes_text(found.held_bytes)} at one time",
         f"time        {time}",
         "nothing was written",
     ]
+
+
+def _settings(study: Study) -> str:
+    """Every setting by name, or where they are many, what they are made of."""
+    cells = study.cells()
+    if len(cells) <= NAMED:
+        return ", ".join(setting_name(cell) or study.workload for cell in cells)
+    parts = []
+    for name, part in zip(study.parts or [""], study.sections(), strict=True):
+        factors = " × ".join(
+            f"{factor} {{{', '.join(_level(factor, level) for level in levels)}}}"
+            for factor, levels in part.factors.items()
+        )
+        parts.append(f"{name}: {factors}" if name else f"{len(cells)} of {factors}")
+    return "; ".join(parts)
+
+
+def _level(factor: str, level: object) -> str:
+    sized = factor.endswith("size") and isinstance(level, int)
+    return engine.format_size(level) if sized else str(level)  # type: ignore[arg-type]
 
 
 def preview_facts(found: Forecast) -> dict[str, Any]:

@@ -12,9 +12,12 @@ from savemark.errors import usage
 
 @click.command("compare", short_help="Compare runs cell by cell.")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="BASE OTHER...")
+@click.option(
+    "--show-blocked", is_flag=True, help="Compare numbers that a check forbids too, marked."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print it as Markdown.")
-def command(runs: tuple[Path, ...], as_json: bool, as_markdown: bool) -> None:
+def command(runs: tuple[Path, ...], show_blocked: bool, as_json: bool, as_markdown: bool) -> None:
     """Compare each run folder OTHER with the run folder BASE.
 
     Every cell (a phase of a setting) gets both medians, the change with its interval, and an exact
@@ -25,7 +28,7 @@ def command(runs: tuple[Path, ...], as_json: bool, as_markdown: bool) -> None:
         raise usage("--json and --markdown exclude each other", "choose one of them")
     from savemark.report import comparison
 
-    found = comparison.comparison(runs)
+    found = comparison.comparison(runs, show_blocked=show_blocked)
     if as_json:
         click.echo(json.dumps(comparison.as_json(found)))
     elif as_markdown:

@@ -15,7 +15,9 @@ import click
 def command(target: str | None, as_json: bool) -> None:
     """Show this machine (and the storage below TARGET), and what works here or why not."""
     import savemark._engine as engine
+    from savemark.run import wheels
 
+    wheels.find()
     host = json.loads(engine.host(str(Path(target).resolve()) if target else None))
     if as_json:
         click.echo(json.dumps({"host": host, "features": json.loads(engine.features())}))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from savemark.errors import usage
+
+if TYPE_CHECKING:
+    import polars as pl
 
 FORMATS = ("parquet", "csv", "json")  # those of records/export.py, which is imported when it runs
 
@@ -27,18 +31,25 @@ FORMATS = ("parquet", "csv", "json")  # those of records/export.py, which is imp
     metavar="FILE",
     help="Where to write it.  [default: stdout]",
 )
-def command(runs: tuple[str, ...], form: str | None, out: Path | None) -> None:
+@click.option("--show-blocked", is_flag=True, help="Write numbers that a check forbids too.")
+def command(runs: tuple[str, ...], form: str | None, out: Path | None, show_blocked: bool) -> None:
     """Write every phase of every trial of RUNS as one table, in base units.
 
-    `savemark schema --table` says what the columns mean. The column `run` tells the runs apart.
+    `savemark schema --table` says what the columns mean. The column `run` tells the runs apart,
+    `blocked_by` names the check that forbids a row's times: without --show-blocked they are empty.
     """
-    from savemark.records import export
+    from savemark.records import Run, export
     from savemark.records.several import read_each
+    from savemark.report import blocked
+    from savemark.report.analysis import analyse
+
+    def told(run: Run) -> pl.DataFrame:
+        return blocked.phases(analyse(run, show_blocked=show_blocked))
 
     form = form or _ending(out) or "csv"
     if out is None and form == "parquet" and sys.stdout.isatty():
         raise usage("parquet is not for a terminal", "name a file: -o trials.parquet")
-    rows = export.table(list(read_each(runs).values()))
+    rows = export.table(list(read_each(runs).values()), told)
     if out is None:
         export.write(rows, form, sys.stdout.buffer)
         return

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from savemark.cli._units import share
 from savemark.errors import EXIT_CODES, usage
+
+if TYPE_CHECKING:
+    from savemark.report.gating import Judgement
 
 
 @click.command("gate", short_help="Fail if a run is slower than its baseline.")
@@ -17,10 +21,10 @@ from savemark.errors import EXIT_CODES, usage
     "--baseline",
     "baselines",
     multiple=True,
-    required=True,
     type=click.Path(path_type=Path),
     metavar="RUN_DIR",
-    help="A run folder, or a directory of run folders. Repeat it: five runs show the noise well.",
+    help="A run folder, or a directory of run folders. Repeat it: five runs show the noise well. "
+    "Without any, NEW holds two targets measured in turns.",
 )
 @click.option(
     "--max-regression",
@@ -39,6 +43,9 @@ from savemark.errors import EXIT_CODES, usage
     help="Deviation between runs to suppose until the baselines show it.",
 )
 @click.option("--allow-different", is_flag=True, help="Judge runs that did not do the same work.")
+@click.option(
+    "--show-blocked", is_flag=True, help="Judge numbers that a check forbids too, marked."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print it for a pull request.")
 def command(
@@ -47,10 +54,14 @@ def command(
     max_regression: float,
     assume_noise: float,
     allow_different: bool,
+    show_blocked: bool,
     as_json: bool,
     as_markdown: bool,
 ) -> int:
     """Hold the run folder NEW against baseline runs of the same study.
+
+    Without --baseline, NEW is a run of two targets, old and new, which it measured in turns
+    (`savemark pair`, or `savemark run old=DIR new=DIR`): the second is held against the first.
 
     Exits with 3 if a cell (a phase of a setting) lost more than the limit and more than the noise
     between runs explains; with 1 if NEW lacks a cell of the baselines; else with 0.
@@ -59,9 +70,24 @@ def command(
         raise usage("--json and --markdown exclude each other", "choose one of them")
     from savemark.report import gating
 
+    if not baselines:
+        found = gating.judge_turns(new, max_regression, show_blocked=show_blocked)
+        return answer(found, as_json=as_json, as_markdown=as_markdown)
     found = gating.judge(
-        new, baselines, max_regression, assume_noise, allow_different=allow_different
+        new,
+        baselines,
+        max_regression,
+        assume_noise,
+        allow_different=allow_different,
+        show_blocked=show_blocked,
     )
+    return answer(found, as_json=as_json, as_markdown=as_markdown)
+
+
+def answer(found: Judgement, *, as_json: bool, as_markdown: bool) -> int:
+    """Print the verdict, and return the exit code."""
+    from savemark.report import gating
+
     if as_json:
         click.echo(json.dumps(gating.as_json(found)))
     elif as_markdown:

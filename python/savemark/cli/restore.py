@@ -1,31 +1,63 @@
-"""`savemark restore`: a checkpoint back to files."""
+"""`savemark restore`: a checkpoint back to files, or to a process that runs."""
 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
 from savemark.cli._transfer import ReadCommand, show, typed, watched
 
+if TYPE_CHECKING:
+    from savemark.checkpoint import place
+    from savemark.checkpoint.transfer import Progress
 
-@click.command("restore", short_help="Restore a checkpoint as files, verified.", cls=ReadCommand)
+
+@click.command(
+    "restore", short_help="Restore a checkpoint: files, or a process that goes on.", cls=ReadCommand
+)
 @click.argument("source", metavar="SRC")
-@click.argument("destination", metavar="DEST")
+@click.argument("destination", metavar="[DEST]", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the report (or the error) as JSON.")
-def command(source: str, destination: str, as_json: bool, **options: object) -> None:
+def command(source: str, destination: str | None, as_json: bool, **options: object) -> None:
     """Restore the checkpoint SRC (of several, the newest complete one) into the new directory DEST.
 
     Every byte is verified. DEST appears when all of it is durable, or not at all.
+
+    The checkpoint of a process needs no DEST: the process goes on, under its old number, when every
+    byte is verified. With DEST its images are written there, as `criu restore` reads them.
     """
     import savemark._engine as engine
     from savemark.checkpoint import place, transfer
 
     given = place.at(source)
     where = given.newest()
+    trial = where.trial(typed(options))
     with watched() as progress:
-        trial = where.trial(typed(options))
-        found = engine.restore_tree(trial, place.directory(destination), progress)
+        if destination is None:
+            pid, found = _process(where, trial, progress)
+        else:
+            pid, found = None, engine.restore_tree(trial, place.directory(destination), progress)
     done = transfer.report(where, json.loads(found))
+    if pid is not None:
+        done["pid"] = pid
+    runs = [] if pid is None else [f"process {pid} goes on"]
     which = [] if where is given else [f"from {where.name}"]
-    show("restored", done, as_json, ["verified", *which])
+    show("restored", done, as_json, ["verified", *runs, *which])
+
+
+def _process(where: place.Place, trial: str, progress: Progress | None) -> tuple[int, str]:
+    """Restore a process; say it where files or a state were saved."""
+    import savemark._engine as engine
+    from savemark.errors import usage
+
+    found = json.loads(engine.contents(where.looking()))["checkpoint"]
+    if found and not found["damage"] and found["kind"] != "process":
+        raise usage(
+            f"{where} holds {found['kind']}, not a process: DEST is missing",
+            "name a new directory to restore into"
+            if found["kind"] == "files"
+            else "a state is restored by savemark.restore, in Python",
+        )
+    return engine.restore_process(trial, progress)

@@ -14,6 +14,8 @@ tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
     phase |= {
         # What was promised when the clock stopped: none (buffered), each (sync per write), end (one
         # sync at the end, inside the time), group, rename (sync, rename, sync of the directory),
+        # shared (one sync for several threads), generations (two files in turn, one sync each),
+        # behind (rename, one save later),
         # unknown (the tool does not say).
         "contract": "none",
         "atomic": False,                # whether a crash in mid-write leaves the old state whole
@@ -59,7 +61,12 @@ SOURCE = {
     "tool_valid": pl.Boolean,
     "tool_message": pl.String,
 }
-TRIAL = {"workload": pl.String, "payload_kind": pl.String, "state_given": pl.Boolean}
+TRIAL = {
+    "workload": pl.String,
+    "payload_kind": pl.String,
+    "state_given": pl.Boolean,
+    "kept": pl.Boolean,  # the file that is read stays for the next trial
+}
 CONDITIONS = {
     "interposed": pl.String,  # "fsync by /tmp/x.so, …"; empty where the C library provides all
     "traced": pl.Boolean,
@@ -88,6 +95,9 @@ CLAIM = {
     "arithmetic": pl.String,
     "shifted": pl.Boolean,
     "gds_bytes": pl.Int64,
+    # Of a mounted bucket: whether a read found it mounted anew, its cache empty; whether what was
+    # written was looked for in the bucket itself.
+    "past_mount": pl.Boolean,
 }
 MEASURED = {
     "machine_elapsed_ns": pl.Int64,
@@ -114,15 +124,26 @@ PARTS = {
 COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
 
 # The phases that move bytes to the storage and back; ours, and those of imported tools.
-WRITES = ("save", "write", "rewrite", "random_write", "iterate")
-READS = ("restore", "read", "reread", "random_read")
+WRITES = ("save", "write", "rewrite", "random_write", "iterate", "upload")
+# The solver's policies: what a save promises, and whether a crash leaves a whole state. One that is
+# not durable is `none` by its record.
+POLICIES = {
+    **dict.fromkeys(("fsync_each", "dsync", "linked"), ("each", False)),
+    **dict.fromkeys(("fsync_leader", "fdatasync_leader"), ("end", False)),
+    **dict.fromkeys(("none", "direct", "sync_file_range"), ("none", False)),
+    "group": ("shared", False),
+    "two_generations": ("generations", True),
+    "rename": ("rename", True),
+    "double_buffer": ("behind", True),
+}
+READS = ("restore", "read", "reread", "random_read", "download")
 
 
 def of_record(record: Json, version: str) -> Json:
     """The columns that all phases of a trial share."""
     source = _source(record)
     trial, met = record.get("trial") or {}, record.get("conditions") or {}
-    tool = source or {"origin": "live", "tool": "savemark", "tool_version": version}
+    tool = source or _runner(record, version)
     row: Json = {name: tool.get(name) for name in ("origin", "tool", "tool_version", "command")}
     row |= {
         "source_sha256": source.get("sha256"),
@@ -134,6 +155,7 @@ def of_record(record: Json, version: str) -> Json:
         "workload": trial.get("workload"),
         "payload_kind": trial.get("payload"),
         "state_given": bool(trial.get("state")) if "state" in trial else None,
+        "kept": trial.get("keep"),
         "interposed": _interposed(met),
         "traced": met.get("traced"),
     }
@@ -141,6 +163,16 @@ def of_record(record: Json, version: str) -> Json:
     row |= {"mount_options": mount.get("options"), "filesystem_class": mount.get("class")}
     row["write_cache"] = met.get("write_cache")
     return row | {name: limits.get(name.removeprefix("limit_")) for name in _limits()}
+
+
+def _runner(record: Json, version: str) -> Json:
+    """Who moved the bytes of a live trial: this program, or a tool that it ran."""
+    tool = record.get("tool")
+    if not tool:
+        return {"origin": "live", "tool": "savemark", "tool_version": version}
+    commands = [" ".join(run["command"]) for run in tool.get("runs") or []]
+    named = {"tool": tool["name"], "tool_version": tool["version"]}
+    return {"origin": "live", **named, "command": "; ".join(commands)}
 
 
 def _source(record: Json) -> Json:
@@ -161,10 +193,14 @@ def of_phase(phase: Json, record: Json) -> Json:
     row = {name: phase.get(name) for name in CLAIM}
     if not imported:
         workers = phase.get("workers")
-        row |= {"time_base": "wall", "worker_count": len(workers) if workers else None}
+        row["time_base"] = "wall"
+        row["worker_count"] = len(workers) if workers else phase.get("worker_count")
         row["transfer_bytes"] = trial.get("transfer_size", trial.get("chunk_size"))
         row["dataset_bytes"] = trial.get("size")
         row |= _promise(phase, trial)
+        if trial.get("workload") == "iterate":
+            spent = phase.get("thread_time") or {}
+            row["thread_io_ns"] = spent.get("write_ns", 0) + spent.get("sync_ns", 0)
     for part, names in PARTS.items():
         found = phase.get(part) or {}
         row |= {f"{part}_{name}": found.get(name) for name in names}
@@ -175,6 +211,9 @@ def _promise(phase: Json, trial: Json) -> Json:
     """What was durable at the end of a phase of ours, and whether a crash could have torn it."""
     if phase.get("name") not in WRITES:
         return {}
+    if trial.get("workload") == "iterate":
+        contract, atomic = POLICIES[str(trial.get("policy"))]
+        return {"contract": contract if phase.get("durable") else "none", "atomic": atomic}
     if trial.get("workload") == "checkpoint":
         return {"contract": "rename" if phase.get("durable") else "none", "atomic": True}
     return {"contract": trial.get("sync") if phase.get("durable") else "none", "atomic": False}

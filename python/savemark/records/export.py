@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import IO, Any
 
 import polars as pl
@@ -41,14 +42,18 @@ MEANINGS = {
     "thread_sync_ns": "in fsync and the like, summed over threads; part of thread_io_ns",
     "user_bytes": "bytes before the codec",
     "stored_bytes": "bytes after the codec",
-    "contract": "what is durable when the clock stops: none, each, end, group or rename",
+    "contract": "what is durable when the clock stops: none, each, end, group, rename, …",
+    "blocked_by": "the check that forbids the times and rates of this row: they are not told",
     "time_base": "`wall`, or `threads` where times are sums over threads",
 }
 
 
-def table(runs: list[Run]) -> pl.DataFrame:
-    """A row per phase of each trial of all runs, the version of the columns first."""
-    frames = [frame.phases(run) for run in runs]
+def table(runs: list[Run], rows: Callable[[Run], pl.DataFrame] = frame.phases) -> pl.DataFrame:
+    """A row per phase of each trial of all runs, the version of the columns first.
+
+    `rows` makes those of one run: all that is recorded, or what the checks let through.
+    """
+    frames = [rows(run) for run in runs]
     # Columns that only some runs have (factors, stages) are null in the others.
     whole = pl.concat(frames, how="diagonal")
     return whole.select(pl.lit(VERSION, pl.Int64).alias("schema"), pl.all())
@@ -72,6 +77,7 @@ def write(rows: pl.DataFrame, form: str, file: IO[bytes]) -> None:
 def schema() -> Json:
     """JSON Schema (2020-12) of a row: every column the table always has, and what else may come."""
     columns: dict[str, Any] = {"schema": pl.Int64, **frame.HEAD, **frame.TAIL}
+    columns["blocked_by"] = pl.String
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"A row of `savemark export`, version {VERSION}",

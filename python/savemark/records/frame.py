@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import repeat
+from operator import is_, itemgetter
 from typing import Any
 
 import polars as pl
 
-from savemark.records import evidence
+from savemark.records import evidence, timelines
 from savemark.records.run import Entry, Json, Run
 
 # Columns every frame has, in this order, whatever the run holds: a figure may rely on them.
@@ -29,13 +34,18 @@ HEAD = {
     "phase": pl.String,
 }
 # Factors that are what is saved: a fast one is no reason to save something else.
-GIVEN = ("payload", "size", "state", "process")
+GIVEN = ("part", "payload", "size", "state", "process", "items", "file_size")
 PHASE = [
     *("elapsed_ns", "first_done_ns", "last_done_ns", "first_done_bytes"),
     *("user_bytes", "stored_bytes", "cpu_user_ns", "cpu_system_ns"),
 ]
+# Trials whose rows are turned into columns together.
+ROWS_AT_ONCE = 5000
 UNITS = ("", "KiB", "MiB", "GiB", "TiB")
-LATENCY = ("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "max_ns")
+LATENCY = (
+    *("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns"),
+    "max_ns",
+)
 TAIL = {
     "started_unix_ns": pl.Int64,
     "io_count": pl.Int64,
@@ -43,6 +53,8 @@ TAIL = {
     **dict.fromkeys(PHASE, pl.Int64),
     # Of what writes: until the application goes on, until the bytes are safe, until all is done.
     **dict.fromkeys(("frozen_ns", "durable_ns", "drained_ns", "fetched_ns"), pl.Int64),
+    # Of a solver: those of the saves that are safe then, each time that it saved.
+    "durable_bytes": pl.Int64,
     "device_name": pl.String,
     "device_read_bytes": pl.Int64,
     "device_written_bytes": pl.Int64,
@@ -61,6 +73,8 @@ TAIL = {
     "thread_codec_ns": pl.Int64,
     "thread_digest_ns": pl.Int64,
     "thread_wait_ns": pl.Int64,
+    "thread_compute_ns": pl.Int64,
+    "thread_write_ns": pl.Int64,
     "thread_sync_ns": pl.Int64,
     **{f"latency_{name}": pl.Int64 for name in LATENCY},
     **{f"sync_latency_{name}": pl.Int64 for name in LATENCY},
@@ -72,15 +86,83 @@ TAIL = {
 
 def phases(run: Run) -> pl.DataFrame:
     """One row per phase; a failed trial is one row with its error and no phase."""
-    rows = [row for place, entry in enumerate(run.entries) for row in _rows(run, place, entry)]
     factors = sorted({name for entry in run.entries for name in entry.factors} - set(HEAD))
-    stages = list(dict.fromkeys(name for row in rows for name in row if name.startswith("stage_")))
     schema: dict[str, Any] = dict(HEAD)
     # A factor may hold numbers, words or nothing, so its column is text; codec and streams are not.
     schema |= {name: pl.String for name in factors if name not in TAIL}
-    schema |= TAIL | dict.fromkeys(stages, pl.Int64)
-    columns = {name: [row.get(name) for row in rows] for name in schema}
-    return pl.DataFrame(columns, schema=schema, strict=False)
+    schema |= TAIL
+    if "phases" not in run.memory:
+        with _no_collector():
+            run.memory["phases"], run.memory["timelines"] = _both(run, schema)
+    found: pl.DataFrame = run.memory["phases"]
+    return found
+
+
+def _both(run: Run, schema: dict[str, Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """This table and the timelines, each record parsed once.
+
+    Part by part: rows of Python are many times as large as columns.
+    """
+    named = _Names(run)
+    parts = [pl.DataFrame(schema=schema)]
+    lines: list[list[tuple[Any, ...]]] = []
+    for start in range(0, len(run.entries), ROWS_AT_ONCE):
+        rows: list[Json] = []
+        lines.append([])
+        for place, entry in enumerate(run.entries[start : start + ROWS_AT_ONCE], start):
+            record = entry.record
+            rows += _rows(run, named.of(entry), place, (entry, record))
+            lines[-1] += timelines.rows_of(entry, record)
+        parts.append(_columns(rows, schema))
+    return pl.concat(parts, how="diagonal"), timelines.table(lines or [[]])
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Without the cyclic collector, which looks at every new row again and again for nothing."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _columns(rows: list[Json], schema: dict[str, Any]) -> pl.DataFrame:
+    """Rows as columns: those of the schema, and of each stage that these rows have."""
+    stages = dict.fromkeys(name for row in rows for name in row if name.startswith("stage_"))
+    whole = schema | dict.fromkeys(stages, pl.Int64)
+    # All names of a row in one call: a hundred columns of a hundred thousand rows are many calls.
+    empty, pick = dict.fromkeys(whole), itemgetter(*whole)
+    columns = zip(*(pick(empty | row) for row in rows), strict=True)
+    pairs = zip(whole.items(), columns, strict=True) if rows else ()
+    return pl.DataFrame([_series(name, kind, values) for (name, kind), values in pairs])
+
+
+def _series(name: str, kind: Any, values: tuple[Any, ...]) -> pl.Series:
+    """One column; most hold one value, or nothing."""
+    first = values[0]
+    same = sum(map(is_, values, repeat(first))) == len(values)
+    some = pl.Series(name, [first] if same else values, dtype=kind, strict=False)
+    return some.new_from_index(0, len(values)) if same else some
+
+
+class _Names:
+    """What settings are called; the same factors come again with each repeat."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = {"run": run.folder.resolve().name}
+        self._known: dict[str, Json] = {}
+
+    def of(self, entry: Entry) -> Json:
+        """The columns that tell what ran."""
+        key = f"{entry.role} {entry.name} {entry.factors}"
+        if key not in self._known:
+            factors = entry.factors
+            row = {name: None if v is None else str(v) for name, v in factors.items()}
+            row["setting"] = setting(factors) if entry.role == "trial" else entry.name
+            row |= {"variant": variant(factors), "given": given(factors)}
+            self._known[key] = self.run | row
+        return self._known[key]
 
 
 def setting(factors: Json) -> str:
@@ -101,7 +183,11 @@ def variant(factors: Json) -> str:
     # The target is a factor where there are several; its label is told apart from the setting.
     named = ("codec", "streams", "target")
     rest = ((name, value) for name, value in factors.items() if name not in named)
-    return ", ".join(f"{name} {shown(name, value)}" for name, value in rest)
+    return ", ".join(
+        # A part of a study goes by its name alone.
+        shown(name, value) if name == "part" else f"{name} {shown(name, value)}"
+        for name, value in rest
+    )
 
 
 def shown(name: str, value: Any) -> str:
@@ -120,33 +206,32 @@ def given(factors: Json) -> str:
     return variant({name: value for name, value in factors.items() if name in GIVEN})
 
 
-def _rows(run: Run, place: int, entry: Entry) -> list[Json]:
-    head = _head(run, place, entry)
-    if not entry.ok or entry.record is None:
+def _rows(run: Run, named: Json, place: int, kept: tuple[Entry, Json | None]) -> list[Json]:
+    entry, record = kept
+    head = named | _head(run, place, entry, record)
+    if not entry.ok or record is None:
         error = entry.error or {}
         return [{**head, "error_kind": error.get("kind"), "error_message": error.get("message")}]
-    path = entry.record.get("path") or {}
+    path = record.get("path") or {}
     head |= {
-        "started_unix_ns": entry.record.get("started_unix_ns"),
+        "started_unix_ns": record.get("started_unix_ns"),
         "storage_path": path.get("storage"),
         "direct": path.get("direct"),
         "filesystem": path.get("filesystem"),
-        "buffer_bytes": entry.record.get("buffer_bytes"),
-        "cache_wanted": (entry.record.get("trial") or {}).get("cache"),
+        "buffer_bytes": record.get("buffer_bytes"),
+        "cache_wanted": (record.get("trial") or {}).get("cache"),
     }
-    head |= evidence.of_record(entry.record, run.version)
-    record = entry.record
-    return [head | _phase(phase) | evidence.of_phase(phase, record) for phase in entry.phases]
+    head |= evidence.of_record(record, run.version)
+    phases = record.get("phases") or []
+    return [head | _phase(phase) | evidence.of_phase(phase, record) for phase in phases]
 
 
-def _head(run: Run, place: int, entry: Entry) -> Json:
-    trial = (entry.record or {}).get("trial") or {}
+def _head(run: Run, place: int, entry: Entry, record: Json | None) -> Json:
+    trial = (record or {}).get("trial") or {}
     head: Json = {name: getattr(entry, name) for name in ("index", "role", "name", "label")}
-    head["run"] = entry.run or run.folder.resolve().name
+    if entry.run:
+        head["run"] = entry.run
     head |= {"position": place, "repeat": entry.repeat, "status": entry.status}
-    head |= {name: None if v is None else str(v) for name, v in entry.factors.items()}
-    head["setting"] = setting(entry.factors) if entry.role == "trial" else entry.name
-    head |= {"variant": variant(entry.factors), "given": given(entry.factors)}
     for name in ("codec", "streams"):
         # Fixed in the study instead of varied: the column still says what ran.
         value = entry.factors.get(name, trial.get(name))
@@ -158,7 +243,7 @@ def _head(run: Run, place: int, entry: Entry) -> Json:
 
 def _phase(phase: Json) -> Json:
     row: Json = {"phase": phase.get("name"), "io_count": phase.get("operations")}
-    row["iterations"] = phase.get("iterations")
+    row |= {name: phase.get(name) for name in ("iterations", "durable_bytes")}
     row |= {name: phase.get(name) for name in (*PHASE, "verified", "durable")}
     row |= _promises(phase)
     device, cache = phase.get("device") or {}, phase.get("cache") or {}
@@ -175,6 +260,15 @@ def _phase(phase: Json) -> Json:
     return row
 
 
+def _written(phase: Json) -> Json:
+    """A write whose flush was timed by itself: before that the application could go on."""
+    flushed = [s["elapsed_ns"] for s in phase.get("stages") or [] if s["name"] == "flush"]
+    if phase.get("name") != "write" or not flushed:
+        return {}
+    durable = phase["elapsed_ns"] if phase.get("durable") else None
+    return {"frozen_ns": phase["elapsed_ns"] - sum(flushed), "durable_ns": durable}
+
+
 def _promises(phase: Json) -> Json:
     """What a phase has reached by when; a record may state it, else it follows.
 
@@ -187,7 +281,9 @@ def _promises(phase: Json) -> Json:
     )
     implied = {"frozen_ns": elapsed, "drained_ns": elapsed}
     implied["durable_ns"] = elapsed if phase.get("durable") else None
+    implied |= _written(phase)
     stages = {stage["name"]: stage["elapsed_ns"] for stage in phase.get("stages") or []}
     if phase.get("name") == "restore" and "verify" in stages:
         implied["fetched_ns"] = phase["elapsed_ns"] - stages["verify"]
-    return {name: phase.get(name, value) for name, value in implied.items()}
+    stated = {name: phase.get(name) for name in implied}
+    return {name: implied[name] if value is None else value for name, value in stated.items()}

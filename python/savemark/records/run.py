@@ -11,6 +11,8 @@ from typing import Any
 from savemark.errors import usage
 
 Json = dict[str, Any]
+# How the line of a finished trial goes on after its head, and how it ends.
+FINISHED, WHOLE = b',"status":"ok","record":{', b'},"error":null}\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +35,29 @@ class Entry:
     repeat: int
     factors: Json
     status: str = "planned"
-    record: Json | None = None
+    # The record, or the line that holds it: parsed anew at each look, a hundred thousand fit.
+    kept: Json | bytes | None = None
     error: Json | None = None
     run: str = ""  # the name of its run, where several are read together
 
     @property
+    def record(self) -> Json | None:
+        """The engine's record, none for a failed trial."""
+        if isinstance(self.kept, bytes):
+            found: Json = json.loads(self.kept)["record"]
+            return found
+        return self.kept
+
+    @property
     def ok(self) -> bool:
         """Whether the trial ran to its end."""
-        return self.status == "ok" and self.record is not None
+        return self.status == "ok" and self.kept is not None
 
     @property
     def phases(self) -> list[Json]:
         """The phases of the engine's record, none for a failed trial."""
-        return list(self.record.get("phases") or []) if self.record else []
+        record = self.record
+        return list(record.get("phases") or []) if record else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +79,8 @@ class Run:
     # "live", or "imported" from the files in `sources` (file, sha256, bytes, format, label).
     origin: str = "live"
     sources: tuple[Json, ...] = ()
+    # What was computed from the entries, so that it is computed once.
+    memory: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     # The runs that this one was put together from, by name; empty for a run of its own.
     parts: Mapping[str, Run] = field(default_factory=dict)
 
@@ -80,6 +94,11 @@ class Run:
         """What was planned and has no line yet: the run was stopped or is still going."""
         done = {entry.index for entry in self.entries}
         return [planned for planned in self.plan if planned.index not in done]
+
+    @property
+    def missing_levels(self) -> list[Json]:
+        """What the engine refused before the run: rule, reason, hint, cells."""
+        return list(self.study.get("missing") or [])
 
     @property
     def failed(self) -> list[Entry]:
@@ -157,18 +176,32 @@ def _read_lines(path: Path) -> tuple[list[Entry], int]:
     entries, unreadable = [], 0
     for line in _lines(path):
         try:
-            entries.append(_entry(json.loads(line)))
-        except (ValueError, KeyError, TypeError):
+            item = _head_of(line)
+            entries.append(_entry(item, line if item.get("record") is not None else None))
+        except (ValueError, KeyError, TypeError, AttributeError):
             unreadable += 1
     return entries, unreadable
 
 
+def _head_of(line: bytes) -> Json:
+    """Parse a line, its record only where that cannot be left for later.
+
+    A finished trial's line, as a run writes it, ends with its record; what stands before is small.
+    """
+    cut = line.find(FINISHED)
+    if cut < 0 or not line.endswith(WHOLE):
+        found: Json = json.loads(line)
+        return found
+    return {**json.loads(line[:cut] + b"}"), "status": "ok", "record": {}}
+
+
 def _lines(path: Path) -> Iterator[bytes]:
     # Split on newlines only: str.splitlines would also cut at U+2028 inside a message.
-    yield from (line for line in path.read_bytes().split(b"\n") if line.strip())
+    with path.open("rb") as file:
+        yield from (line for line in file if line.strip())
 
 
-def _entry(item: Json) -> Entry:
+def _entry(item: Json, kept: bytes | None = None) -> Entry:
     return Entry(
         index=int(item["index"]),
         role=str(item["role"]),
@@ -177,6 +210,6 @@ def _entry(item: Json) -> Entry:
         repeat=int(item.get("repeat") or 0),
         factors=dict(item.get("factors") or {}),
         status=str(item.get("status") or "planned"),
-        record=item.get("record"),
+        kept=kept,
         error=item.get("error"),
     )

@@ -66,7 +66,8 @@ def read_each(arguments: Sequence[str]) -> dict[str, Run]:
                 f"two runs are called `{name}`",
                 "name them apart: savemark report before=FOLDER after=FOLDER",
             )
-        found[name] = replace(run, entries=[replace(entry, run=name) for entry in run.entries])
+        named = [replace(entry, run=name) for entry in run.entries]
+        found[name] = replace(run, entries=named, memory={})
     return found
 
 

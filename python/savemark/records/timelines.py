@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from savemark.records.run import Run, read_run
+from savemark.records.run import Entry, Json, Run, read_run
 
 SCHEMA = {
     "index": pl.Int64,
@@ -23,15 +25,32 @@ SCHEMA = {
 
 def timelines(run: Run) -> pl.DataFrame:
     """One row per interval; `start_ns` counts from the start barrier of the phase."""
-    rows = []
-    for entry in run.entries:
-        head = (entry.index, entry.role, entry.name, entry.label, entry.repeat)
-        for phase in entry.phases:
-            line = phase.get("timeline") or {}
-            step = int(line.get("interval_ns") or 0)
-            for place, count in enumerate(line.get("bytes") or [] if step else []):
-                rows.append((*head, phase.get("name"), place * step, step, count))
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    if "timelines" not in run.memory:
+        rows = [row for entry in run.entries for row in rows_of(entry, entry.record)]
+        run.memory["timelines"] = table([rows])
+    found: pl.DataFrame = run.memory["timelines"]
+    return found
+
+
+def rows_of(entry: Entry, record: Json | None) -> Iterator[tuple[Any, ...]]:
+    """Yield a row per phase that has a timeline, its intervals as lists."""
+    head = (entry.index, entry.role, entry.name, entry.label, entry.repeat)
+    for phase in (record or {}).get("phases") or []:
+        line = phase.get("timeline") or {}
+        step, counts = int(line.get("interval_ns") or 0), line.get("bytes") or []
+        if step and counts:
+            starts = [place * step for place in range(len(counts))]
+            yield (*head, phase.get("name"), starts, step, counts)
+
+
+def table(parts: list[list[tuple[Any, ...]]]) -> pl.DataFrame:
+    """Return such rows with a line per interval."""
+    lists: dict[str, Any] = {**SCHEMA, "start_ns": pl.List(pl.Int64), "bytes": pl.List(pl.Int64)}
+    frames = [pl.DataFrame(schema=lists)]
+    for rows in parts:
+        columns = dict(zip(lists, zip(*rows, strict=True), strict=True)) if rows else {}
+        frames.append(pl.DataFrame(columns, schema=lists))
+    return pl.concat(frames).explode("start_ns", "bytes")
 
 
 def write_timelines(source: Path | Run) -> Path:

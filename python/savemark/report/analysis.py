@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -11,8 +11,8 @@ from savemark.checks import Evidence, Finding, Verdict, run_checks
 from savemark.checks.repeats import leader
 from savemark.records import Run, phases, read_run
 from savemark.report.factors import TARGET, Factor, factors
-from savemark.stats import Cell, Ranking, TargetResult, results
-from savemark.stats.results import UNLIKE
+from savemark.stats import TOTAL, Cell, Ranking, TargetResult, results
+from savemark.stats.results import UNLIKE, competes
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,24 @@ class Analysis:
     def own_factors(self) -> list[Factor]:
         """The factors that vary on one target."""
         return [factor for factor in self.factors if factor.name != TARGET]
+
+    @property
+    def parts(self) -> list[str]:
+        """The parts of a study that has several workloads; empty for any other."""
+        return list(self.run.study.get("parts") or [])
+
+    def apart(self, result: TargetResult) -> dict[str, TargetResult]:
+        """The cells of a target apart by what is saved, parts in the order of the study."""
+        found = result.by_given()
+        order = {name: place for place, name in enumerate(self.parts)}
+        names = sorted(found, key=lambda name: order.get(name, len(order)))
+        return {name: found[name] for name in names}
+
+    @property
+    def counted(self) -> bool:
+        """Whether all speeds are numbers of operations."""
+        cells = [cell for result in self.results for cell in result.cells if cell.phases]
+        return bool(cells) and all(cell.counted for cell in cells)
 
     @property
     def phases(self) -> list[str]:
@@ -113,6 +131,14 @@ class Analysis:
 
     def rows(self, label: str, phase: str) -> pl.DataFrame:
         """The finished trials of one target and phase that a figure may show: no blocked ones."""
+        # Every figure asks, and of a hundred thousand trials each answer is a copy.
+        memory, key = self.run.memory, ("rows", label, phase)
+        if key not in memory:
+            memory[key] = self._rows(label, phase)
+        found: pl.DataFrame = memory[key]
+        return found
+
+    def _rows(self, label: str, phase: str) -> pl.DataFrame:
         blocked = [
             cell.setting
             for result in self.results
@@ -156,27 +182,29 @@ class Analysis:
 def analyse(source: Path | Run, *, show_blocked: bool = False) -> Analysis:
     """Read a run folder and judge it; `show_blocked` is for the renderings to heed."""
     run = read_run(source) if isinstance(source, Path) else source
+    if "analysis" not in run.memory:
+        run.memory["analysis"] = _analyse(run)
+    found: Analysis = run.memory["analysis"]
+    return replace(found, show_blocked=show_blocked)
+
+
+def _analyse(run: Run) -> Analysis:
     frame = phases(run)
     findings, judged = run_checks(Evidence(run, frame, results(run, frame)))
     varied = factors(run, frame, [result.label for result in judged])
-    return Analysis(run, frame, judged, findings, varied, show_blocked=show_blocked)
+    return Analysis(run, frame, judged, findings, varied)
 
 
 def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
     """The cells from fastest to slowest, those that may not compete last, and the leading group."""
     found = leader(result)
-    names, scales = result.phases, result.scales()
-    if found and found.measure in names:
-        names = [found.measure]
-
-    def place(cell: Cell) -> tuple[bool, float]:
-        shown = bool(cell.total) and all(n in cell.phases and n not in cell.blocked for n in names)
-        time = sum(cell.phases[n].seconds.median for n in names) if shown else 0.0
-        if shown and len(names) > 1 and cell.total:
-            time = cell.total.median
-        return not shown, time * scales[cell.setting]
-
-    return sorted(result.cells, key=place), found
+    measure = found.measure if found else TOTAL
+    names = result.phases
+    may = [cell for cell in result.cells if competes(cell, measure, names)]
+    spreads = zip(may, result.compared(may, measure), strict=True)
+    times = {cell.setting: each.median for cell, each in spreads}
+    rest = [cell for cell in result.cells if cell.setting not in times]
+    return [*sorted(may, key=lambda cell: times[cell.setting]), *rest], found
 
 
 def _negated(identifier: str) -> str:
@@ -187,6 +215,7 @@ def _negated(identifier: str) -> str:
         "HC-04": "reads may have come from memory",
         "HC-05": "restores were not cold",
         "HC-07": "another library answered the calls",
+        "HC-13": "phases are too short to be a measurement",
         "HC-16": "times of two kinds are mixed",
         "HC-21": "the arithmetic does not hold",
         "HC-22": "the label is not what ran",

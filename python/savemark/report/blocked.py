@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
+
 from savemark.report import settings
 from savemark.report.analysis import Analysis
 from savemark.report.table import Datum, Table
@@ -12,6 +14,8 @@ from savemark.report.words import gbs, seconds
 
 # How settings.py marks a number that a check forbids.
 MARK = "blocked"
+# Columns of records that tell no measured time although their unit is nanoseconds.
+NO_TIME = ("started_unix_ns", "timer_resolution_ns")
 
 
 def tables(analysis: Analysis) -> list[Table]:
@@ -46,6 +50,31 @@ def rows(analysis: Analysis) -> list[dict[str, Any]]:
                 own = [key for key in row if key.startswith(f"{name}_") and key not in kept]
                 row.update(dict.fromkeys([*own, "total_s_median"]))
     return found
+
+
+def phases(analysis: Analysis) -> pl.DataFrame:
+    """The records and `blocked_by`: a forbidden phase keeps its bytes, not its times and rates."""
+    frame = analysis.frame
+    found = [
+        (result.label, cell.setting, phase, check)
+        for result in analysis.results
+        for cell in result.cells
+        for phase, check in cell.blocked.items()
+    ]
+    names = ("label", "setting", "phase", "blocked_by")
+    marks = pl.DataFrame(found, schema=dict.fromkeys(names, pl.String), orient="row")
+    trial = pl.col("role") == "trial"
+    marked = frame.join(marks, on=names[:3], how="left", maintain_order="left").with_columns(
+        blocked_by=pl.when(trial).then("blocked_by")
+    )
+    if analysis.show_blocked:
+        return marked
+    told = [
+        name
+        for name in frame.columns
+        if name.endswith(("_ns", "_per_s")) and name not in NO_TIME and "limit_" not in name
+    ]
+    return marked.with_columns(pl.when(pl.col("blocked_by").is_null()).then(pl.col(told)))
 
 
 def listed(analysis: Analysis) -> list[str]:

@@ -45,11 +45,11 @@ class Comparison:
         return sum(map(len, self.pairs))
 
 
-def comparison(folders: Sequence[Path]) -> Comparison:
+def comparison(folders: Sequence[Path], *, show_blocked: bool = False) -> Comparison:
     """Read the runs and compare all with the first."""
     if len(folders) < 2:
         raise usage("a comparison needs two runs", "savemark compare BASE OTHER")
-    runs = sides.letters(folders)
+    runs = sides.letters(folders, show_blocked=show_blocked)
     base, *others = runs
     found = Comparison(runs, compare(base.measured.times, [o.measured.times for o in others]))
     for other, pairs in zip(others, found.pairs, strict=True):
@@ -161,11 +161,7 @@ def _notes(found: Comparison, base: Side, other: Side, pairs: Sequence[Pair]) ->
     for a, b in ((base, other), (other, base)):
         if only := _only(a, b):
             notes.append(f"* only in {a.name}: {both([cell(key) for key in only])}")
-    for run in (base, other):
-        for why in dict.fromkeys(run.measured.left_out.values()):
-            keys = [cell(key) for key, reason in run.measured.left_out.items() if reason == why]
-            notes.append(f"* left out of {run.name}, {why}: {both(keys)}")
-    return notes
+    return [*notes, *sides.left_out(base), *sides.left_out(other), *sides.shown((base, other))]
 
 
 def _only(a: Side, b: Side) -> list[Any]:

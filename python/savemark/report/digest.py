@@ -44,6 +44,7 @@ def of(analysis: Analysis) -> dict[str, Any]:
             "finished": sum(entry.ok for entry in run.entries),
             "failed": len(run.failed),
             "not_run": len(run.missing),
+            "unavailable": run.missing_levels,
         },
     }
 

@@ -63,7 +63,7 @@ def applies(analysis: Analysis) -> str | None:
     """Why the figures of this study are not drawn for a run, or None."""
     rows = analysis.frame
     lacks = any(name not in rows.columns or rows[name].null_count() == len(rows) for name in NEEDS)
-    if lacks or _factor(analysis, VERSIONS) is None or _factor(analysis, THREADS) is None:
+    if lacks or factor(analysis, VERSIONS) is None or factor(analysis, THREADS) is None:
         return "it belongs to the study durability"
     return None
 
@@ -74,7 +74,7 @@ def points(analysis: Analysis) -> list[Point]:
     The original figures are drawn of what was recorded, whatever a check forbids of it: they stand
     in the report to be compared with the published ones, under what is wrong with them.
     """
-    version, threads = _factor(analysis, VERSIONS), _factor(analysis, THREADS)
+    version, threads = factor(analysis, VERSIONS), factor(analysis, THREADS)
     assert version is not None  # `applies` was asked before
     assert threads is not None
     whole = pl.col("role") == "trial"
@@ -114,6 +114,7 @@ def _point(row: dict[str, float], version: str, threads: str) -> Point:
     )
 
 
-def _factor(analysis: Analysis, names: tuple[str, ...]) -> Factor | None:
+def factor(analysis: Analysis, names: tuple[str, ...]) -> Factor | None:
+    """The first of these factors that the run varies."""
     named = {factor.name: factor for factor in analysis.own_factors}
     return next((named[name] for name in names if name in named), None)

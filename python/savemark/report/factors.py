@@ -13,9 +13,14 @@ from savemark.records.frame import shown
 from savemark.report.palette import codec_order
 
 TARGET = "target"
+# The parts of a study that has several workloads; each has factors of its own.
+PART = "part"
 # Which factor people expect on the horizontal axis, and which one as lines, if the run has it.
-ACROSS = ("streams", "workers", "threads", "ranks", "queue_depth", "stripes", "nodes")
-LINES = (TARGET, "version", "storage", "codec", "sync", "layout", "payload")
+ACROSS = (
+    *("streams", "stripe_count", "items", "workers", "threads", "ranks", "queue_depth"),
+    *("stripes", "nodes"),
+)
+LINES = (TARGET, "transfer", "version", "storage", "codec", "sync", "layout", "payload")
 NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
 
 
@@ -57,15 +62,22 @@ class Roles:
 def factors(run: Run, frame: pl.DataFrame, labels: Sequence[str]) -> list[Factor]:
     """The varied factors: the target first, then as the study lists them, then as they ran."""
     trials = frame.filter(pl.col("role") == "trial")
-    listed = list(run.study.get("factors") or {})
+    parts = run.study.get("parts") or {}
+    wholes = [run.study, *parts.values()]
+    varied = [pair for whole in wholes for pair in (whole.get("factors") or {}).items()]
+    listed = [PART, *(name for name, _ in varied)]
     ran = [name for entry in run.entries if entry.role == "trial" for name in entry.factors]
     found = [Factor(TARGET, tuple(labels), False)] if len(labels) > 1 else []
     for name in dict.fromkeys([*listed, *ran]):
         if name == TARGET or name not in trials.columns:
             continue
-        seen = trials[name].cast(pl.String).fill_null("none").unique(maintain_order=True).to_list()
+        levels = trials[name].cast(pl.String)
+        # What a part of the study does not vary is no level of it.
+        levels = levels.drop_nulls() if run.study.get("parts") else levels.fill_null("none")
+        seen = levels.unique(maintain_order=True).to_list()
         if len(seen) > 1:
-            found.append(_factor(name, seen, (run.study.get("factors") or {}).get(name) or []))
+            order = [*parts] if name == PART else [v for n, vs in varied if n == name for v in vs]
+            found.append(_factor(name, seen, order))
     return found
 
 
@@ -97,7 +109,7 @@ def _factor(name: str, seen: list[str], listed: Sequence[object]) -> Factor:
         return Factor(name, tuple(sorted(seen, key=lambda level: numbers[level] or 0.0)), True)
     if name == "codec":
         return Factor(name, tuple(codec_order(seen)), False)
-    order = ["none" if level is None else str(level) for level in listed]
+    order = dict.fromkeys("none" if level is None else str(level) for level in listed)
     known = [level for level in order if level in seen]
     return Factor(name, (*known, *(level for level in seen if level not in known)), False)
 

@@ -64,17 +64,39 @@ def coverage_table(analysis: Analysis) -> Table:
         planned = [e for e in (run.plan or run.entries) if e.role == role]
         done = [e for e in run.entries if e.role == role]
         failed = [e for e in done if not e.ok]
-        counts = (len(planned), len(done) - len(failed), len(failed), len(planned) - len(done))
+        here = len(planned), len(done) - len(failed), len(failed), len(planned) - len(done)
+        missing = sum(each["cells"] for each in run.missing_levels) if role == "trial" else 0
+        missing *= int(run.study.get("repeats") or 1)
+        counts = (here[0] + missing, *here[1:], missing)
         lines.append(Line([Datum(f"{role}s"), *(Datum(str(n), n) for n in counts)]))
-    heads = ["", "planned", "finished", "failed", "not run"]
+    heads = ["", "planned", "finished", "failed", "not run", "unavailable"]
     order = run.study.get("order", "not recorded")
     note = f"Order: {order}, seed {run.order_seed}. "
     note += "Each repeat is a block that holds every setting and every ceiling once."
+    if run.study.get("most_trials"):
+        note += " The budget held this sample of the settings, each once."
     if rule := sentence(run):
         note += f" Then blocks of what is not known well enough, without ceilings. {rule}"
     if run.origin == "imported":
         note = "Imported: in the order of the files. Not run: what the design behind them has more."
     return Table("coverage", "Coverage", heads, lines, note)
+
+
+def missing_table(run: Run) -> Table | None:
+    """What this machine or its targets do not have, and why."""
+    lines = [
+        Line([
+            Datum(setting({k: v for k, v in each["rule"].items() if k != "target"}), css="name"),
+            Datum(str(each["rule"].get("target", ""))),
+            Datum(str(each["cells"]), each["cells"]),
+            Datum(str(each["reason"])),
+            Datum(str(each.get("hint") or "")),
+        ])
+        for each in run.missing_levels
+    ]  # fmt: skip
+    heads = ["unavailable", "target", "settings", "why", "what to do"]
+    note = "Tried once before the run, each with a small trial, and left out of it."
+    return Table("unavailable", "Unavailable here", heads, lines, note) if lines else None
 
 
 def failures_table(run: Run) -> Table | None:

@@ -1,4 +1,8 @@
-"""`savemark gate`: the verdict as data, as Markdown for a pull request, and on a terminal."""
+"""`savemark gate`: the verdict as data, as Markdown for a pull request, and on a terminal.
+
+A new run is held against baseline runs; or, in a run that measured two targets in turns, the second
+target against the first.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,9 @@ from savemark.report.comparison import change, p_text
 from savemark.report.sides import Side, cell, labelled
 from savemark.report.table import Datum, Line, Table
 from savemark.report.words import both, seconds
-from savemark.stats.gate import Gate, GateCell, gate
+from savemark.stats.gate import POWER, Gate, GateCell, Whole, gate
+from savemark.stats.pairs import Key
+from savemark.stats.turns import in_turns, repeats_for
 
 MOST_LINES = 12  # of cells that passed, in Markdown before the fold
 
@@ -36,6 +42,15 @@ class Judgement:
         return bool(self.gate.lost)
 
     @property
+    def unjudged(self) -> list[str]:
+        """Cells of the new run that some baseline lacks, with the reason."""
+        return [f"{cell(key)} ({self._lacks(key)})" for key in self.gate.unknown]
+
+    def _lacks(self, key: Key) -> str:
+        held = (base.measured for base in self.baselines if key not in base.measured.times)
+        return next(held).left_out.get(key, "not measured")
+
+    @property
     def incomplete(self) -> list[str]:
         """Cells of the baselines that the new run cannot answer for, with the reason."""
         why = self.new.measured.left_out
@@ -43,14 +58,22 @@ class Judgement:
 
 
 def judge(
-    new: Path, baselines: Sequence[Path], limit: float, noise: float, *, allow_different: bool
+    new: Path,
+    baselines: Sequence[Path],
+    limit: float,
+    noise: float,
+    *,
+    allow_different: bool = False,
+    show_blocked: bool = False,
 ) -> Judgement:
     """Read the runs and hold the new one against the others."""
     folders = [found for given in baselines for found in _run_folders(given)]
     if new.resolve() in [folder.resolve() for folder in folders]:
         raise usage(f"{new} is also a baseline", "a run cannot be its own baseline")
-    one = sides.side("new", new)
-    others = [sides.side("base", folder) for folder in dict.fromkeys(folders)]
+    one = sides.side("new", new, show_blocked=show_blocked)
+    others = [
+        sides.side("base", folder, show_blocked=show_blocked) for folder in dict.fromkeys(folders)
+    ]
     if not allow_different:
         _same_contract(one, others)
     times = [other.measured.times for other in others]
@@ -66,6 +89,24 @@ def judge(
             "give more baselines, or measure with --repeats 10",
         )
     return Judgement(one, others, found)
+
+
+def judge_turns(run: Path, limit: float, *, show_blocked: bool = False) -> Judgement:
+    """Hold the second of the two targets of one run against the first, repeat by repeat."""
+    old, new = sides.two_targets(run, show_blocked=show_blocked)
+    found = in_turns(old.measured.times, new.measured.times, limit)
+    if not found.cells:
+        raise usage(
+            f"{run}: {old.name} and {new.name} share no cell with two repeats",
+            f"`savemark check {run}` says what is missing; measure with --repeats 10",
+        )
+    least = repeats_for(1)
+    if found.repeats < least:
+        raise usage(
+            f"{run} has {found.repeats} repeats of both targets; no test can succeed with them",
+            f"measure with --repeats 10 ({repeats_for(len(found.cells))} find a loss in one cell)",
+        )
+    return Judgement(new, [old], found)
 
 
 def _run_folders(given: Path) -> list[Path]:
@@ -100,10 +141,24 @@ def as_json(found: Judgement) -> dict[str, Any]:
         "lost": found.lost,
         "noise_between_runs": verdict.noise,
         "noise_measured": verdict.noise_measured,
+        "in_turns": verdict.in_turns,
+        "all_cells": _whole_json(verdict.whole),
         "incomplete": found.incomplete,
         "not_judged": [key._asdict() for key in verdict.unknown],
         "differences": [d.as_json() for d in differences(found.baselines[0].run, found.new.run)],
         "cells": [_cell_json(each) for each in verdict.cells],
+    }
+
+
+def _whole_json(whole: Whole | None) -> dict[str, Any] | None:
+    if whole is None:
+        return None
+    facts = ("loss", "p", "p_adjusted", "lost")
+    return {name: getattr(whole, name) for name in facts} | {
+        "loss_low": whole.low,
+        "loss_high": whole.high,
+        "chance_to_find_twice_the_limit": whole.found,
+        "needed_for_nine_in_ten": whole.needed,
     }
 
 
@@ -141,9 +196,13 @@ def markdown(found: Judgement) -> str:
 
 def show(found: Judgement, console: Console) -> None:
     """Print the verdict."""
-    labelled(console, "new", found.new.title, "bold")
-    for base in found.baselines:
-        labelled(console, "baseline", base.title)
+    if found.gate.in_turns:
+        labelled(console, "run", found.new.title, "bold")
+        labelled(console, "in turns", f"{found.new.name} against {found.baselines[0].name}")
+    else:
+        labelled(console, "new", found.new.title, "bold")
+        for base in found.baselines:
+            labelled(console, "baseline", base.title)
     sides.print_differences(console, found.baselines[0], found.new)
     console.print()
     cells = [*found.gate.lost, *(each for each in found.gate.cells if not each.lost)]
@@ -174,7 +233,8 @@ def _notes(found: Judgement, *, plain: bool = False) -> list[str]:
     if found.incomplete:
         notes.append(f"* not answered for by the new run: {both(found.incomplete)}")
     if verdict.unknown:
-        notes.append(f"* not in every baseline: {both([cell(key) for key in verdict.unknown])}")
+        notes.append(f"* not in every baseline: {both(found.unjudged)}")
+    notes += sides.shown((found.new, *found.baselines))
     if not plain:
         differ = sides.markdown_differences(found.baselines[0], found.new)
         notes += [line for line in differ if "**option**" not in line]
@@ -183,13 +243,40 @@ def _notes(found: Judgement, *, plain: bool = False) -> list[str]:
             f"* one baseline does not show how much runs differ from each other: "
             f"{_limit(verdict.noise)} is assumed (--assume-noise); five baselines measure it"
         )
-    blind = max(each.findable for each in verdict.cells)
-    if blind > 2 * verdict.limit:
+    return notes + _blind(verdict)
+
+
+def _blind(verdict: Gate) -> list[str]:
+    """What this gate would not find, and what would."""
+    notes, whole, twice = [], verdict.whole, _limit(2 * verdict.limit)
+    if whole and whole.found < POWER:
         notes.append(
-            f"* with this noise a loss is found reliably only from {_limit(blind)} on; more "
-            "baselines and more repeats find smaller ones"
+            f"* weak test: a loss of {twice} in all cells would be found in only "
+            f"{whole.found * 100:.0f} of 100 runs; {_remedy(verdict, whole.needed)}"
+        )
+    blind = max(each.findable for each in verdict.cells)
+    count = len(verdict.cells)
+    if verdict.in_turns and verdict.repeats < (needed := repeats_for(count)):
+        notes.append(
+            f"* with {verdict.repeats} repeats a loss in one of {count} cells cannot be shown, "
+            f"only one in all together; --repeats {needed} can"
+        )
+    elif blind > 2 * verdict.limit:
+        more = "more repeats" if verdict.in_turns else "more baselines or repeats"
+        notes.append(
+            f"* a loss in one cell alone is found reliably only from {_limit(blind)} on; "
+            f"{more} or fewer cells find smaller ones"
         )
     return notes
+
+
+def _remedy(verdict: Gate, needed: int | None) -> str:
+    if verdict.in_turns:
+        return f"--repeats {needed} find it in 90" if needed else "the machine is too noisy"
+    turns = "measure old and new in turns (`savemark pair`), which cancels what hits both"
+    if needed is None:
+        return f"runs differ too much for any number of baselines: {turns}"
+    return f"{needed} baselines find it in 90, or {turns}"
 
 
 def _limit(share: float) -> str:
@@ -198,14 +285,29 @@ def _limit(share: float) -> str:
 
 def _how(found: Judgement) -> str:
     verdict = found.gate
+    if verdict.in_turns:
+        return (
+            f"A cell is lost if its time grew by more than {_limit(verdict.limit)} and p < 0.05 "
+            f"(exact signed ranks of {verdict.repeats} repeats, one-sided, Holm), by itself or "
+            f"with all cells together. {_together(verdict)}"
+        )
     runs = f"{verdict.baselines} baseline runs" if verdict.baselines > 1 else "1 baseline run"
     shown = "measured" if verdict.noise_measured else "assumed"
     return (
         f"A cell is lost if its time grew by more than {_limit(verdict.limit)} and p < 0.05 "
-        f"(one-sided, over {len(verdict.cells)} tests, Holm). {runs.capitalize()}; noise between "
-        f"runs {_limit(verdict.noise)} "
-        f"({shown})."
+        f"(one-sided, over {len(verdict.cells)} cells, Holm), by itself, beside the others, or "
+        f"with all cells together. {_together(verdict)} {runs.capitalize()}; noise between runs "
+        f"{_limit(verdict.noise)} ({shown})."
     )
+
+
+def _together(verdict: Gate) -> str:
+    whole = verdict.whole
+    assert whole is not None
+    low, high = change(whole.low + 1)[:-2], change(whole.high + 1)[:-2]
+    p = p_text(whole.p_adjusted)
+    p = f"p {p}" if p.startswith("<") else f"p = {p}"
+    return f"All cells together: {change(whole.loss + 1)} [{low} {high}], {p}."
 
 
 def _table(cells: Sequence[GateCell]) -> Table:

@@ -54,7 +54,7 @@ def table(found: list[Place]) -> Table:
     lines = []
     for place in found:
         save, restore, tau, share = place.numbers(STATE_BYTES, MTBF_S)
-        texts = [_span(save), _span(restore), _span(tau), f"{share * 100:.1f} %"]
+        texts = [span_text(save), span_text(restore), span_text(tau), f"{share * 100:.1f} %"]
         name = f"{place.label}, {place.setting}" if len(found) > 1 else place.setting
         lines.append(Line([Datum(name), *map(Datum, texts)]))
     return Table("interval", "Interval", heads, lines, NOTE)
@@ -68,7 +68,7 @@ NOTE = (
 )
 
 
-def _span(seconds: float) -> str:
+def span_text(seconds: float) -> str:
     """A duration in the unit that keeps it readable; the page's script writes the same."""
     for unit, size, most in (("s", 1, 60), ("min", 60, 3600), ("h", 3600, 129600)):
         if seconds < most:

@@ -88,11 +88,12 @@ def legacy(rows: Iterable[Row]) -> Legacy:
     return Legacy(dict(sorted(cells.items())))
 
 
-def of_result(result: TargetResult) -> Legacy | None:
+def of_result(result: TargetResult, *, show_blocked: bool = False) -> Legacy | None:
     """The legacy view of one target; None where it has no codec × streams with both phases."""
     rows: list[Row] = []
     for cell in result.cells:
-        if not {"save", "restore"} <= set(cell.phases) or cell.blocked:
+        hidden = cell.blocked and not show_blocked
+        if not {"save", "restore"} <= set(cell.phases) or hidden:
             continue
         times = zip(cell.phases["save"].trials, cell.phases["restore"].trials, strict=True)
         rows += [(cell.codec, cell.streams, save[1], restore[1]) for save, restore in times]

@@ -5,9 +5,18 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from savemark.report import blocked, corrected, durability, facts, interval, legacy
+from savemark.report import (
+    blocked,
+    corrected,
+    durability,
+    facts,
+    interval,
+    legacy,
+    mounted,
+    policies,
+    published,
+)
 from savemark.report.analysis import Analysis
-from savemark.report.storages import storages_tables
 from savemark.report.study import parts
 from savemark.report.verdict import decision, messages
 
@@ -24,6 +33,8 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     parts += [f"* **{f.id}** {f.message}" for f in shown]
     parts += [f"* … {more} more under “Is it true?”"] if more else []
     for table in blocked.tables(analysis):
+        parts += ["", f"## {table.title}", "", table.markdown()]
+    for table in policies.tables(analysis):
         parts += ["", f"## {table.title}", "", table.markdown()]
     parts += ["## Figures", ""]
     for each in drawn:
@@ -45,11 +56,15 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     parts += ["## Is it true?", ""]
     parts += [f"* **{f.id} {f.title}: {f.verdict.value}.** {f.message}" for f in analysis.findings]
     parts += ["", "## Coverage and design", "", facts.coverage_table(analysis).markdown()]
+    if unavailable := facts.missing_table(run):
+        parts += [unavailable.markdown()]
     if failures := facts.failures_table(run):
         parts += [failures.markdown()]
     parts += [facts.design_table(run).markdown(), *_studies(analysis)]
     if runs := facts.runs_table(run):
         parts += ["## Runs", "", runs.markdown()]
+    for table in mounted.tables(analysis):
+        parts += [f"## {table.title}", "", table.markdown()]
     parts += ["## Machine", "", facts.machine_table(run).markdown()]
     parts += ["To repeat it:", "", "```sh", shlex.join(run.command), "```", ""]
     return "\n".join(parts)
@@ -69,7 +84,7 @@ def when(analysis: Analysis) -> str:
 
 def _studies(analysis: Analysis) -> list[str]:
     text = ["## The original study’s tables", ""]
-    for table in storages_tables(analysis):
+    for table in published.tables(analysis):
         text += [f"### {table.title}", "", table.markdown()]
     for part in parts(analysis):
         for twin in (corrected.streams_table(part.result), corrected.codec_table(part.result)):

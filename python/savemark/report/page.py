@@ -11,12 +11,21 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from savemark.checks import Verdict
-from savemark.report import blocked, corrected, durability, facts, interval, legacy
+from savemark.report import (
+    blocked,
+    corrected,
+    durability,
+    facts,
+    interval,
+    legacy,
+    mounted,
+    policies,
+    published,
+)
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure
 from savemark.report.markdown import title, when
 from savemark.report.palette import css_variables
-from savemark.report.storages import storages_tables
 from savemark.report.study import parts
 from savemark.report.table import Table
 from savemark.report.verdict import decision, messages
@@ -78,14 +87,17 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "restart": interval.RESTART_S,
         "interval_script": Markup((TEMPLATE / "interval.js").read_text(encoding="utf-8")),
         "coverage": facts.coverage_table(analysis),
+        "unavailable": facts.missing_table(run),
         "failures": facts.failures_table(run),
         "design": facts.design_table(run),
-        "storages": storages_tables(analysis),
+        "policies": policies.tables(analysis),
+        "storages": published.tables(analysis),
         "studies": _studies(analysis),
         "wrong": legacy.WRONG,
         "exercise": "" if durability.applies(analysis) else durability.WRONG,
         "runs": facts.runs_table(run),
         "machine": facts.machine_table(run),
+        "mounts": mounted.tables(analysis),
         "command": shlex.join(run.command),
         "files": _files(analysis),
         "light": Markup(css_variables(dark=False)),

@@ -10,19 +10,22 @@ from rich.text import Text
 
 from savemark.checks import Finding, Verdict
 from savemark.records import Run
-from savemark.report import blocked, stopping
+from savemark.report import blocked, published, stopping
 from savemark.report.analysis import Analysis, analyse, ranked
 from savemark.report.facts import ceiling_list, headline
-from savemark.report.settings import place, range_of
+from savemark.report.settings import counted, place, range_of
+from savemark.report.sides import print_table
 from savemark.report.verdict import decision, messages
-from savemark.report.words import binds, gbs, kinds, percent, seconds
+from savemark.report.words import binds, counts, cpu, gbs, kinds, percent, seconds, span
 from savemark.stats import Cell, TargetResult
 
 ROWS = 12
+LATENCY_UP_TO = 2  # phases with a latency each; of more, the report has them
 WIDE = 96  # below this the intervals are left out
 UNITS = (
     'GB/s of user bytes (10⁹); "of limit" = share of the ceiling that binds, measured in this run'
 )
+COUNTS = "op/s, IOPS: operations per second of all workers; CPU in µs per operation"
 STYLES = {Verdict.BLOCK: "bold red", Verdict.FLAG: "yellow", Verdict.NOTE: "cyan"}
 
 
@@ -31,9 +34,17 @@ def show(source: Path | Run, console: Console, *, show_blocked: bool = False) ->
     analysis = analyse(source, show_blocked=show_blocked)
     for result in analysis.results:
         _target(console, analysis, result)
+    for each in published.short(analysis):
+        _print(console, each.title, "bold")
+        print_table(console, each)
+        console.print()
     for line in blocked.listed(analysis):
         _print(console, line, "bold red")
-    _print(console, UNITS, "dim")
+    cells = [cell for result in analysis.results for cell in result.cells]
+    if any(not cell.counted for cell in cells) or not cells:
+        _print(console, UNITS, "dim")
+    if any(cell.counted for cell in cells):
+        _print(console, COUNTS, "dim")
     console.print()
     for sentence in decision(analysis):
         _print(console, sentence, "bold")
@@ -54,6 +65,14 @@ def _target(console: Console, analysis: Analysis, result: TargetResult) -> None:
     tops = " · ".join(headline(c) for c in main) or "none measured"
     _labelled(console, "ceilings", name + tops, "")
     console.print()
+    # A part of a study is a table of its own: other workloads have other columns.
+    for name, part in (analysis.apart(result) if analysis.parts else {"": result}).items():
+        if name:
+            _print(console, name, "bold")
+        _table(console, part, name)
+
+
+def _table(console: Console, result: TargetResult, part: str) -> None:
     cells, found = ranked(result)
     if not cells:
         return
@@ -61,16 +80,22 @@ def _target(console: Console, analysis: Analysis, result: TargetResult) -> None:
     table = _columns(result, cells, wide)
     for cell in cells[:ROWS]:
         mark = place(cell, found)
-        words = {"best": "◀ best", "tied": "= tied"}.get(mark, "")
+        words = {"best": "◀ best", "tied": "= tied"}.get(mark, "") if len(cells) > 1 else ""
         words = words or (f"{cell.failed} failed" if cell.failed else "")
-        row = [cell.setting]
+        row = [cell.setting.removeprefix(part).removeprefix(", ") or "the only setting"]
         for phase in result.phases:
             row += _phase(cell, phase, wide)
-        row += [f"{cell.ratio:.2f}", f"{cell.cpu_s_per_gib:.2f}"] if cell.sized else ["–", "–"]
+        row += _cost(cell)
         table.add_row(*(Text(word) for word in row), words, style="bold" if mark == "best" else "")
     console.print(table)
     if len(cells) > ROWS:
         _print(console, f"… all {len(cells)} in the report", "dim")
+
+
+def _cost(cell: Cell) -> list[str]:
+    if cell.counted:
+        return [cpu(cell.cpu_s_per_operation)]
+    return [f"{cell.ratio:.2f}", f"{cell.cpu_s_per_gib:.2f}"] if cell.sized else ["–", "–"]
 
 
 def _columns(result: TargetResult, cells: list[Cell], wide: bool) -> Table:
@@ -79,6 +104,8 @@ def _columns(result: TargetResult, cells: list[Cell], wide: bool) -> Table:
     promise = {"save": "(durable)", "restore": "(verified)"}
     spreads = [p.seconds for cell in cells for p in cell.phases.values()]
     kind = kinds(spreads).replace("range, n = ", "range n=") if spreads else "range"
+    if counted(result):
+        return _counts(table, result, kind, wide)
     for name in result.phases:
         if wide:
             table.add_column(f"{name}\nmedian", justify="right", no_wrap=True, min_width=8)
@@ -93,9 +120,38 @@ def _columns(result: TargetResult, cells: list[Cell], wide: bool) -> Table:
     return table
 
 
+def _counts(table: Table, result: TargetResult, kind: str, wide: bool) -> Table:
+    """The columns of what is counted: the rate of each kind of operation, and its latency."""
+    several = len(result.phases) > LATENCY_UP_TO
+    for name in result.phases:
+        unit = next(c.phases[name].unit for c in result.cells if name in c.phases)
+        table.add_column(f"{name}\n{unit}", justify="right", no_wrap=True)
+        if wide and not several:
+            table.add_column(Text(f"\n[{kind}]"), no_wrap=True)
+            table.add_column("latency\np50", justify="right", no_wrap=True)
+            table.add_column("\np99", justify="right", no_wrap=True)
+            table.add_column("\np99.99", justify="right", no_wrap=True)
+    table.add_column("CPU\nµs/op", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    return table
+
+
+def _count(cell: Cell, name: str, wide: bool) -> list[str]:
+    several = len(cell.phases) > LATENCY_UP_TO
+    width = 5 if wide and not several else 1
+    phase = cell.phases[name]
+    if name in cell.blocked:
+        return [cell.blocked[name], *[""] * (width - 1)]
+    ns = [phase.latency_ns.get(p) for p in ("p50", "p99", "p99_99")]
+    row = [counts(phase.speed), range_of(phase), *("–" if n is None else span(n) for n in ns)]
+    return row[:width]
+
+
 def _phase(cell: Cell, name: str, wide: bool) -> list[str]:
     phase = cell.phases.get(name)
     empty = ["", ""] if wide else [""]
+    if phase is not None and phase.counted:
+        return _count(cell, name, wide)
     if phase is None:
         return ["–", *empty]
     if name in cell.blocked:

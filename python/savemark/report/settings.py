@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from savemark.report.analysis import Analysis, ranked
-from savemark.report.factors import amount
-from savemark.report.table import Datum, Line, Table
-from savemark.report.words import binds, gbs, interval, kinds, percent, seconds
-from savemark.stats import Cell, PhaseStat, Ranking, TargetResult
+import polars as pl
 
+from savemark.report.analysis import Analysis, ranked
+from savemark.report.factors import PART, Factor, amount
+from savemark.report.table import Datum, Line, Table
+from savemark.report.words import binds, counts, cpu, gbs, kinds, number, percent, seconds, span
+from savemark.stats import Cell, PhaseStat, Ranking, TargetResult
+from savemark.stats.cells import LATENCIES
+
+# Lines of a table on the page: what nobody scrolls through is in the CSV.
+MOST = 500
 Levels = dict[tuple[str, str], dict[str, str]]
 
 
@@ -19,7 +24,7 @@ def tables(analysis: Analysis) -> list[Table]:
     return [
         _table(analysis, part, levels, given)
         for result in analysis.results
-        for given, part in result.by_given().items()
+        for given, part in analysis.apart(result).items()
     ]
 
 
@@ -32,42 +37,92 @@ def place(cell: Cell, found: Ranking | None) -> str:
 
 def _table(analysis: Analysis, result: TargetResult, levels: Levels, given: str) -> Table:
     lines, found = ranked(result)
-    names, coded = result.phases, analysis.coded
-    spreads = [p.seconds for c in lines for p in c.phases.values()]
-    kind = kinds(spreads) if spreads else "range"
+    names, coded = result.phases, analysis.coded and not counted(result)
     # Many factors: a column each, to sort by; two fit into one name.
     heads = ["setting"]
-    if analysis.short_title is not None:
-        heads = [factor.title for factor in analysis.own_factors]
+    own = _own(analysis, result)
+    if analysis.short_title is not None and own:
+        heads = [factor.title for factor in own]
     columns, groups = [*heads, "", "n", "total s"], [("", len(heads) + 3)]
     for name in names:
-        part = ["seconds", "GB/s", f"[{kind.split(',')[0]}]", "stored GB/s", "of limit"]
-        part = part if coded else [each for each in part if each != "stored GB/s"]
+        part = _heads(result, name, coded)
         columns += part
         groups.append((name, len(part)))
-    last = ["ratio", "CPU s/GiB"] if coded else ["CPU s/GiB"]
+    last = _last(result, coded)
     title = f"Every setting on {result.label}" if len(analysis.results) > 1 else "Every setting"
     title += f", {given}" if given else ""
-    codec = (
-        "disk ceiling × ratio and codec speed × cores, both" if coded else "ceilings that apply,"
-    )
-    note = (
-        "GB/s = 10⁹ user bytes per second, from the median time. “Of limit” is the share of "
-        f"the lower of {codec} measured in this run, and says which of them binds. In brackets: "
-        f"{kind}. CPU is user + system time of the process, all phases, per GiB of state."
-    )
+    note = _note(result, coded)
+    if len(lines) > MOST:
+        note += f" The fastest {MOST} of {len(lines)} settings; all are in tables/settings.csv."
     body = []
-    for cell in lines:
+    for cell in lines[:MOST]:
         mine = levels.get((cell.label, cell.setting), {})
-        own = [Datum(cell.setting, css="name")] if len(heads) == 1 else _levels(analysis, mine)
-        body.append(Line([*own, *_line(cell, names, found, coded)], mine, place(cell, found)))
+        named = [Datum(cell.setting, css="name")]
+        if heads != ["setting"]:
+            named = _levels(own, mine)
+        body.append(Line([*named, *_line(cell, names, found, coded)], mine, place(cell, found)))
     name = f"settings_{result.label}" + (f"_{given}" if given else "")
     return Table(name, title, [*columns, *last], body, note, [*groups, ("", len(last))])
 
 
-def _levels(analysis: Analysis, mine: dict[str, str]) -> list[Datum]:
+def counted(result: TargetResult) -> bool:
+    """Whether the speeds of these cells are numbers of operations."""
+    return bool(result.cells) and all(cell.counted for cell in result.cells if cell.phases)
+
+
+def _own(analysis: Analysis, result: TargetResult) -> list[Factor]:
+    """The factors that tell these cells apart: of a study in parts, those of this part."""
+    own = analysis.own_factors
+    if not analysis.parts:
+        return own
+    rows = analysis.frame.filter(pl.col("setting").is_in([c.setting for c in result.cells]))
+    return [f for f in own if f.name != PART and rows[f.name].null_count() < len(rows)]
+
+
+def _stat(result: TargetResult, name: str) -> PhaseStat | None:
+    return next((cell.phases[name] for cell in result.cells if name in cell.phases), None)
+
+
+def _heads(result: TargetResult, name: str, coded: bool) -> list[str]:
+    """The columns of a phase: its speed in its unit, and where that is a count, the latency."""
+    spreads = [cell.phases[name].seconds for cell in result.cells if name in cell.phases]
+    kind = (kinds(spreads) if spreads else "range").split(",")[0]
+    stat = _stat(result, name)
+    if stat is not None and stat.counted:
+        return [stat.unit, f"[{kind}]", "p50", "p99", "p99.99", "CPU µs"]
+    part = ["seconds", "GB/s", f"[{kind}]", "stored GB/s", "of limit"]
+    return part if coded else [each for each in part if each != "stored GB/s"]
+
+
+def _last(result: TargetResult, coded: bool) -> list[str]:
+    if counted(result):
+        return ["CPU µs/op"]
+    return ["ratio", "CPU s/GiB"] if coded else ["CPU s/GiB"]
+
+
+def _note(result: TargetResult, coded: bool) -> str:
+    spreads = [p.seconds for cell in result.cells for p in cell.phases.values()]
+    kind = kinds(spreads) if spreads else "range"
+    if counted(result):
+        units = " and ".join(dict.fromkeys(p.unit for c in result.cells for p in c.phases.values()))
+        return (
+            f"{units}: operations per second, of all workers together. In brackets: {kind}. "
+            "Percentiles are of one operation, from the middle repeat. CPU is user + system time "
+            "of the process per operation."
+        )
+    codec = (
+        "disk ceiling × ratio and codec speed × cores, both" if coded else "ceilings that apply,"
+    )
+    return (
+        "GB/s = 10⁹ user bytes per second, from the median time. “Of limit” is the share of "
+        f"the lower of {codec} measured in this run, and says which of them binds. In brackets: "
+        f"{kind}. CPU is user + system time of the process, all phases, per GiB of state."
+    )
+
+
+def _levels(own: list[Factor], mine: dict[str, str]) -> list[Datum]:
     data = []
-    for place, factor in enumerate(analysis.own_factors):
+    for place, factor in enumerate(own):
         text = mine.get(factor.name, "–")
         number = amount(text) if factor.numeric else None
         data.append(Datum(text, number, css="name" if place == 0 else ""))
@@ -86,16 +141,20 @@ def _line(cell: Cell, names: list[str], found: Ranking | None, coded: bool) -> l
     ]
     for name in names:
         data += _phase(cell, name, coded)
+    if cell.counted:
+        return [*data, Datum(cpu(cell.cpu_s_per_operation), cell.cpu_s_per_operation)]
     if coded:
         data.append(Datum(f"{cell.ratio:.2f}" if cell.sized else "–", cell.ratio))
-    cpu = f"{cell.cpu_s_per_gib:.2f}" if cell.sized and cell.cpu_s_per_gib else "–"
-    return [*data, Datum(cpu, cell.cpu_s_per_gib)]
+    per_gib = f"{cell.cpu_s_per_gib:.2f}" if cell.sized and cell.cpu_s_per_gib else "–"
+    return [*data, Datum(per_gib, cell.cpu_s_per_gib)]
 
 
 def _phase(cell: Cell, name: str, coded: bool) -> list[Datum]:
     phase = cell.phases.get(name)
     if phase is None:
-        return [Datum("–", -1.0) for _ in range(5 if coded else 4)]
+        return [Datum("–", -1.0) for _ in range(6 if cell.counted else 5 if coded else 4)]
+    if phase.counted:
+        return _counted(cell, phase)
     css = "blocked" if name in cell.blocked else ""
     why = f"blocked by {cell.blocked[name]}" if css else ""
     share = phase.of_limit
@@ -113,17 +172,34 @@ def _phase(cell: Cell, name: str, coded: bool) -> list[Datum]:
     return [Datum(why, data[0].sort, css="why"), *data[1:]] if css else data
 
 
+def _counted(cell: Cell, phase: PhaseStat) -> list[Datum]:
+    css = "blocked" if phase.name in cell.blocked else ""
+    data = [
+        Datum(counts(phase.speed), phase.speed, _trials(phase), css),
+        Datum(range_of(phase), phase.slowest, phase.seconds.kind, f"{css} quiet"),
+    ]
+    for name in ("p50", "p99", "p99_99"):
+        ns = phase.latency_ns.get(name)
+        data.append(Datum("–" if ns is None else span(ns), ns or -1.0, "", css))
+    data.append(Datum(cpu(phase.cpu_s_per_operation), phase.cpu_s_per_operation, "", css))
+    if not css:
+        return data
+    why = Datum(f"blocked by {cell.blocked[phase.name]}", data[0].sort, css="why")
+    return [why, *data[1:]]
+
+
 def range_of(phase: PhaseStat) -> str:
-    """Its interval (or range) in GB/s; in seconds where no bytes are known."""
-    if phase.user_bytes:
-        return interval(phase.slowest, phase.fastest)
+    """Its interval (or range) in its unit; in seconds where neither bytes nor a count is known."""
+    if phase.speeds:
+        return f"[{number(phase, phase.slowest)} {number(phase, phase.fastest)}]"
     return f"[{seconds(phase.seconds.low)} {seconds(phase.seconds.high)}] s"
 
 
 def _trials(phase: PhaseStat) -> str:
+    work = phase.operations if phase.counted else phase.user_bytes
     return "\n".join(
         f"repeat {repeat + 1}: {seconds(s)} s"
-        + (f", {gbs(phase.user_bytes / s)} GB/s" if phase.user_bytes else "")
+        + (f", {number(phase, work / s)} {phase.unit}" if work else "")
         for repeat, s in phase.trials
     )
 
@@ -177,6 +253,10 @@ def _base(name: str, cell: Cell) -> dict[str, Any]:
         "user_bytes_per_s": phase and (phase.user_rate or None),
         "stored_bytes_per_s": phase and (phase.stored_rate or None),
         "cpu_s_per_gib": phase and (phase.cpu_s_per_gib if cell.sized else None),
+        "operations": phase and (phase.operations or None),
+        "operations_per_s": phase and (phase.operation_rate or None),
+        "cpu_s_per_operation": phase and (phase.cpu_s_per_operation or None),
+        **{f"latency_ns_{p}": phase and phase.latency_ns.get(p) for p in LATENCIES},
         "limit_bytes_per_s": limit and limit.rate,
         "limit": limit and limit.name,
         "of_limit": phase and phase.of_limit,

@@ -16,7 +16,7 @@ from savemark.records import Run
 from savemark.records.contract import HOST, OPTION, VERSION, Difference, differences
 from savemark.report.analysis import analyse
 from savemark.report.table import Table
-from savemark.report.words import binary
+from savemark.report.words import binary, both
 from savemark.stats.pairs import Key, Measured, measured
 
 STYLES = {"contract": "bold red", HOST: "yellow", VERSION: "yellow", OPTION: "cyan"}
@@ -46,7 +46,9 @@ class Side:
     def as_json(self) -> dict[str, Any]:
         """Return the form under `--json`."""
         run = self.run
-        left_out = [key._asdict() | {"reason": why} for key, why in self.measured.left_out.items()]
+        found = self.measured
+        left_out = [key._asdict() | {"reason": why} for key, why in found.left_out.items()]
+        shown = [key._asdict() | {"check": check} for key, check in found.forbidden.items()]
         return {
             "name": self.name,
             "run_dir": str(run.folder),
@@ -56,20 +58,23 @@ class Side:
             "started_at": run.started_at,
             "savemark_version": run.version,
             "left_out": left_out,
+            "shown_although_blocked": shown,
         }
 
 
-def side(name: str, folder: Path) -> Side:
+def side(name: str, folder: Path, *, show_blocked: bool = False) -> Side:
     """Read one run; a run without any cell to compare is a usage error."""
     analysis = analyse(folder)
-    found = measured(analysis.results)
+    found = measured(analysis.results, show_blocked=show_blocked)
     if not found.times:
         why = next(iter(found.left_out.values()), "no trial finished")
-        raise usage(f"{folder} has nothing to compare: {why}", f"savemark report {folder}")
+        hint = f"`savemark check {folder}` says what to do"
+        hint += "; --show-blocked takes the numbers all the same" if why.startswith("bl") else ""
+        raise usage(f"{folder} has nothing to compare: {why}", hint)
     return Side(name, analysis.run, found)
 
 
-def letters(folders: Sequence[Path]) -> list[Side]:
+def letters(folders: Sequence[Path], *, show_blocked: bool = False) -> list[Side]:
     """Read runs and name them A, B, and so on."""
     names = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     if len(folders) > len(names):
@@ -78,7 +83,51 @@ def letters(folders: Sequence[Path]) -> list[Side]:
     for place, folder in enumerate(resolved):
         if folder in resolved[:place]:
             raise usage(f"{folders[place]} is named twice", "name different run folders")
-    return [side(names[place], folder) for place, folder in enumerate(folders)]
+    return [
+        side(names[place], folder, show_blocked=show_blocked)
+        for place, folder in enumerate(folders)
+    ]
+
+
+def left_out(run: Side) -> list[str]:
+    """Notes on the cells that a run cannot be compared by, a line per reason."""
+    found = run.measured.left_out
+    notes = []
+    for why in dict.fromkeys(found.values()):
+        keys = [cell(key) for key, reason in found.items() if reason == why]
+        notes.append(f"* left out of {run.name}, {why}: {both(keys)}")
+    return notes
+
+
+def shown(runs: Sequence[Side]) -> list[str]:
+    """Notes on the cells that are there only because `--show-blocked` asked for them."""
+    found = [pair for run in runs for pair in run.measured.forbidden.items()]
+    notes = []
+    for check in sorted({check for _, check in found}):
+        keys = dict.fromkeys(cell(key) for key, other in found if other == check)
+        notes.append(f"* {check} forbids, shown because of --show-blocked: {both(list(keys))}")
+    return notes
+
+
+def two_targets(folder: Path, *, show_blocked: bool = False) -> tuple[Side, Side]:
+    """The two targets of one run as two sides, in the order in which they were named."""
+    whole = side("", folder, show_blocked=show_blocked)
+    labels = [target.label for target in whole.run.targets]
+    if len(labels) != 2:
+        count = "1 target" if len(labels) == 1 else f"{len(labels)} targets"
+        raise usage(
+            f"{folder} has {count} and no --baseline is given",
+            "name the runs to hold it against, or measure old and new in turns: savemark pair",
+        )
+    old, new = (_one(whole, label) for label in labels)
+    return old, new
+
+
+def _one(whole: Side, label: str) -> Side:
+    found = whole.measured
+    parts = (found.times, found.left_out, found.forbidden)
+    own = [{k._replace(label=""): v for k, v in part.items() if k.label == label} for part in parts]
+    return Side(label, whole.run, Measured(*own))  # type: ignore[arg-type]
 
 
 def cell(key: Key) -> str:

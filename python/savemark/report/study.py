@@ -38,7 +38,7 @@ def parts(analysis: Analysis) -> list[Part]:
     found = []
     for result in analysis.results:
         for variant, part in result.by_variant().items():
-            if data := of_result(part):
+            if data := of_result(part, show_blocked=analysis.show_blocked):
                 found.append(Part(result.label, variant, part, data))
     return found
 

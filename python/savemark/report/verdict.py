@@ -10,16 +10,19 @@ from savemark.checks import Finding
 from savemark.checks.flush import PROMISES
 from savemark.checks.repeats import leader
 from savemark.report.analysis import Analysis
-from savemark.report.words import both, gbs, percent, seconds, where
+from savemark.report.words import both, gbs, percent, seconds, speed, where
 from savemark.stats import TOTAL, Cell, Ranking, TargetResult
 
 MESSAGES = 5
 # A codec that saves less than this share of the bytes is not worth a sentence.
 WORTH = 1.03
+NOTHING = "This run holds no trial, so there is nothing to decide."
 
 
 def decision(analysis: Analysis) -> list[str]:
     """One sentence per target, and where it can be shown, when a codec would pay."""
+    if analysis.parts:
+        return headlines(analysis)
     sentences = []
     several = len(analysis.results) > 1
     for result in analysis.results:
@@ -30,7 +33,7 @@ def decision(analysis: Analysis) -> list[str]:
                 which = f"{here}, of what promises {promise}," if promise else here
                 sentence = _decide(alike, which)
                 sentences.append(" ".join(s for s in (sentence, _codecs(alike)) if s))
-    return sentences or ["This run holds no trial, so there is nothing to decide."]
+    return sentences or [NOTHING]
 
 
 def by_promise(analysis: Analysis, result: TargetResult) -> dict[str, TargetResult]:
@@ -100,20 +103,52 @@ def _ties(found: Ranking) -> str:
 
 def _speeds(found: Ranking, result: TargetResult) -> str:
     verbs = {"save": "saves", "restore": "restores", "write": "writes", "read": "reads"}
-    verbs["iterate"] = "computes and saves"
+    verbs |= {"iterate": "computes and saves", "restart": "restarts at"}
     parts = []
     for name in result.phases:
         phase = found.best.phases.get(name)
         if phase is None or name in found.best.blocked:
             continue
-        if not phase.user_bytes:
+        if not phase.speed:
             parts.append(f"it {verbs.get(name, name)} in {seconds(phase.seconds.median)} s")
+            continue
+        if phase.counted:
+            parts.append(f"{name} {speed(phase)}")
             continue
         text = f"it {verbs.get(name, name)} {gbs(phase.user_rate)} GB/s"
         if phase.limit:
             text += f", {percent(phase.of_limit)} of {where(phase.limit)}"
         parts.append(text)
-    return " and ".join(parts).replace(" and it ", " and ")
+    return " and ".join(parts).replace(" and it ", " and ") if len(parts) < 3 else ", ".join(parts)
+
+
+def headlines(analysis: Analysis) -> list[str]:
+    """Of a study in parts one sentence each: the best of every target, from the records alone."""
+    found: dict[str, list[str]] = {}
+    several = len(analysis.results) > 1
+    for result in analysis.results:
+        for part, cells in analysis.apart(result).items():
+            where = f"{result.label} " if several else ""
+            found.setdefault(part, []).append(where + _headline(cells, part))
+    order = sorted(found, key=analysis.parts.index)
+    return [f"{part}: {'; '.join(found[part])}." for part in order] or [NOTHING]
+
+
+def _headline(result: TargetResult, part: str) -> str:
+    best = leader(result)
+    if best is None:
+        blocked = sorted({check for cell in result.cells for check in cell.blocked.values()})
+        return f"nothing to show ({both(blocked)})" if blocked else "no trial finished"
+    text = ", ".join(
+        f"{name} {speed(phase)}"
+        for name, phase in best.best.phases.items()
+        if name not in best.best.blocked
+    )
+    how = best.best.setting.removeprefix(part).removeprefix(", ")
+    if best.compared == 1 or not how:
+        return text
+    tied = [cell.setting.removeprefix(part).removeprefix(", ") for cell in best.tied]
+    return f"{text} with {how}" + (f" (tied with {both(tied)})" if tied else "")
 
 
 def _codecs(result: TargetResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from savemark.stats import Limit, Spread
+from savemark.stats import Limit, PhaseStat, Spread
 
 
 def gbs(rate: float) -> str:
@@ -13,6 +13,33 @@ def gbs(rate: float) -> str:
         return "–"  # no bytes are known: a rate of zero would be a lie
     value = rate / 1e9
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def counts(rate: float) -> str:
+    """Operations per second with three significant digits: `35.2k`; a dash for none."""
+    if not rate:
+        return "–"
+    step, unit = next(((s, u) for s, u in ((1e6, "M"), (1e3, "k")) if rate >= s), (1.0, ""))
+    value = rate / step
+    return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}{unit}"
+
+
+def number(phase: PhaseStat, rate: float) -> str:
+    """A speed of this phase in its unit, without it."""
+    return counts(rate) if phase.counted else gbs(rate)
+
+
+def speed(phase: PhaseStat) -> str:
+    """How fast it is, with the unit: `1.91 GB/s`, `35.2k op/s`; its seconds if no more is known."""
+    if not phase.speed:
+        return f"{seconds(phase.seconds.median)} s"
+    return f"{number(phase, phase.speed)} {phase.unit}"
+
+
+def cpu(seconds_each: float) -> str:
+    """CPU time of one operation, in µs."""
+    micro = seconds_each * 1e6
+    return f"{micro:.{2 if micro < 10 else 1 if micro < 100 else 0}f}" if micro else "–"
 
 
 def seconds(value: float) -> str:

@@ -59,7 +59,7 @@ def _figure(analysis: Analysis, figure: Figure, folder: Path, pixels: Pixels) ->
 
 def _tables(analysis: Analysis, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    analysis.frame.write_csv(folder / "phases.csv")
+    blocked.phases(analysis).write_csv(folder / "phases.csv")
     write_csv(folder / "settings.csv", blocked.rows(analysis))
     write_csv(folder / "ceilings.csv", [
         {"target": result.label, "name": c.name, "phase": c.phase, "n": c.seconds.n}

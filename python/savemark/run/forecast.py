@@ -11,6 +11,7 @@ from savemark.study import sizing
 from savemark.study.cost import Rates
 from savemark.study.keys import Keys
 from savemark.study.model import Study
+from savemark.study.plan import block
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,11 @@ class Forecast:
     @property
     def size_bytes(self) -> int | None:
         """The size of one checkpoint (or file), where all trials share it."""
-        size = self.study.trial.get("size", self.study.defaults.get("size"))
-        return size if isinstance(size, int) and "size" not in self.study.factors else None
+        sections = self.study.sections()
+        sizes = {each.trial.get("size", each.defaults.get("size")) for each in sections}
+        size = sizes.pop() if len(sizes) == 1 else None
+        varied = any("size" in each.factors for each in sections)
+        return size if isinstance(size, int) and not varied else None
 
 
 def forecast(
@@ -67,6 +71,11 @@ def forecast(
         most = min(study.max_repeats, max(sized.repeats, fitting))
         sized = replace(sized, max_repeats=most)
     share = sized.repeats / study.repeats
+    once = total.seconds / study.repeats
+    if hard_budget and once > study.budget_s:
+        planned = len(block(sized, labels))
+        most = max(1, int(planned * study.budget_s / once))
+        sized, share = replace(sized, most_trials=most), most / planned / study.repeats
     assumed = sizing.ASSUMED in rates.storages.values()
     return Forecast(
         study=sized,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ import savemark._engine as engine
 from savemark.errors import SavemarkError, from_exception
 from savemark.run.folder import Json, RunFolder
 from savemark.run.repeats import next_block
+from savemark.run.runner import Runner
 from savemark.run.watcher import Watcher
 from savemark.study.keys import Keys, Trial
 from savemark.study.model import Study
@@ -48,8 +49,10 @@ class Loop:
     entries: list[Entry]
     folder: RunFolder
     workspaces: Mapping[str, str]
-    runner: engine.Engine
+    runner: Runner
     watcher: Watcher
+    # Seconds after which no trial starts any more: a budget that was given by hand.
+    budget_s: float | None = None
 
     def run(self) -> Tally:
         """Run what is left; whatever stops that says how to finish it."""
@@ -69,10 +72,13 @@ class Loop:
 
     def _run(self) -> Tally:
         """Record a trial that failed and go on; stop at one that is wrong or refused."""
-        tally, streak, last = Tally(), 0, None
+        tally, streak, last, began = Tally(), 0, None, time.monotonic()
         for entry in self._all():
             if entry.index in self.folder.finished:
                 continue
+            if self.budget_s is not None and time.monotonic() - began > self.budget_s:
+                self._spent()
+                break
             error = self._run_one(entry)
             tally.count(error)
             what = _gist(error)
@@ -82,6 +88,14 @@ class Loop:
                 message = f"{streak} trials in a row failed: {error.message}"
                 raise SavemarkError("failed", message, error.hint)
         return tally
+
+    def _spent(self) -> None:
+        """Say that the budget ended before the plan did."""
+        kept = f"{len(self.folder.finished)} of {len(self.entries)} trials are kept"
+        text = f"the budget is spent; {kept}"
+        self.folder.log(text)
+        again = f"savemark run --resume {shlex.quote(str(self.folder.path))}"
+        self.watcher.note(f"{text}; to run the rest: {again}")
 
     def _all(self) -> Iterator[Entry]:
         """Yield what is planned, then block after block of what is not known well enough."""
@@ -98,8 +112,8 @@ class Loop:
         record: Json | None = None
         error: SavemarkError | None = None
         try:
-            record = json.loads(self.runner.run(json.dumps(trial), self.watcher.moved))
-        except engine.EngineError as raised:
+            record = self.runner.run(entry, trial, self.watcher.moved)
+        except (engine.EngineError, SavemarkError) as raised:
             error = from_exception(raised)
             if error is None or error.kind not in ("failed", "corrupt"):
                 raise

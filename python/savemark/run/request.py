@@ -8,6 +8,7 @@ from pathlib import Path
 
 import savemark._engine as engine
 from savemark.errors import usage
+from savemark.run.mounts import expand
 from savemark.run.target import Target
 from savemark.study import until
 from savemark.study.keys import Keys
@@ -32,6 +33,7 @@ class Request:
     seed: int | None = None  # of the order
     out: Path | None = None
     command: tuple[str, ...] = ()
+    made: Study | None = None  # a study that is in no file
 
     def changes_study(self) -> bool:
         """Whether any part of the study was said."""
@@ -69,12 +71,19 @@ class Request:
         except engine.EngineError as error:
             raise usage(f"--budget: {error.message}", error.hint) from None
 
+    def mounting(self, keys: Keys) -> Request:
+        """Return the request with each bucket once for every mount of the study."""
+        return replace(self, targets=expand(self.targets, self._base(keys).mounts))
+
+    def _base(self, keys: Keys) -> Study:
+        return self.made or load(find(self.study or "quick"), keys)
+
     def prepare(self, keys: Keys) -> Study:
         """Return the study asked for, every setting of it checked by the engine."""
-        file = find(self.study or "quick")
+        base = self._base(keys)
         if not self.targets:
             raise usage("no directory to measure", "for example: savemark run /mnt/scratch")
-        study = self.apply(load(file, keys), keys)
+        study = self.apply(base, keys)
         study = replace(study, buckets=[target.label for target in self.targets if target.url])
         validate(study, keys, [(target.label, target.name) for target in self.targets])
         return study

@@ -9,13 +9,16 @@ from typing import Any
 
 import savemark._engine as engine
 from savemark.errors import usage
+from savemark.run import wheels
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast
 from savemark.run.loop import Loop, Tally
+from savemark.run.mounts import expand, mounted
 from savemark.run.repeats import next_block
 from savemark.run.request import Request
+from savemark.run.runner import Runner
 from savemark.run.signals import stop_in_order
-from savemark.run.start import Outcome, open_targets
+from savemark.run.start import Outcome, open_disks, open_targets
 from savemark.run.target import Target
 from savemark.run.watcher import Watcher
 from savemark.study.keys import Keys
@@ -33,9 +36,9 @@ def resume(path: Path, request: Request, watcher: Watcher) -> Outcome:
         folder = RunFolder.reopen(path)
         stack.callback(folder.close)
         head = folder.head
-        targets = [Target.at(item["label"], item["target"]) for item in head["targets"]]
+        targets = [Target.from_json(item) for item in head["targets"]]
         _same_study(head, request, keys)
-        _same_targets(targets, request)
+        _same_targets(targets, request, head["study"].get("mounts") or [])
         entries = [Entry(**item) for item in head["plan"]]
         left = [entry for entry in entries if entry.index not in folder.finished]
         if not left:  # stopped between two blocks, or done
@@ -47,10 +50,14 @@ def resume(path: Path, request: Request, watcher: Watcher) -> Outcome:
             began = head["savemark_version"]
             watcher.note(f"this run began with savemark {began}; this is {engine.version()}")
         found = _recorded(head, targets, entries, left)
+        supervisor = stack.enter_context(mounted(targets))
         workspaces = open_targets(stack, targets, head["run_id"], watcher, found.held_bytes)
         folder.log(f"resumed with {len(left)} of {len(entries)} trials left")
         watcher.announce(found, left)
-        runner = engine.Engine()
+        wheels.find()
+        disks = open_disks(stack, found.study, head["run_id"], watcher)
+        by_label = {target.label: target for target in targets}
+        runner = Runner(engine.Engine(), path / "tools", by_label, supervisor, disks)
         return Outcome(
             path, Loop(found.study, keys, entries, folder, workspaces, runner, watcher).run()
         )
@@ -93,7 +100,7 @@ def _same_study(head: dict[str, Any], request: Request, keys: Keys) -> None:
         )
 
 
-def _same_targets(recorded: list[Target], request: Request) -> None:
-    if request.targets and request.targets != recorded:
+def _same_targets(recorded: list[Target], request: Request, mounts: list[dict[str, str]]) -> None:
+    if request.targets and expand(request.targets, mounts) != recorded:
         said = ", ".join(target.name for target in recorded)
         raise usage(f"this run measures {said}", "leave the target out, or start a new run")

@@ -5,26 +5,33 @@ from __future__ import annotations
 import json
 import secrets
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
+from savemark.run import posix_probe
 from savemark.run import target as place
+from savemark.run import wheels
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast, forecast
 from savemark.run.loop import Loop, Tally
+from savemark.run.mounts import mounted
+from savemark.run.probe import overhead, probe
 from savemark.run.request import Request
+from savemark.run.runner import Runner
 from savemark.run.signals import stop_in_order
 from savemark.run.target import Target
 from savemark.run.watcher import Watcher
 from savemark.study import sizing
-from savemark.study.keys import Keys, Trial
-from savemark.study.model import Study
+from savemark.study.keys import Keys, Trial, split_ours
+from savemark.study.model import Missing, Study
 from savemark.study.plan import plan
 
 RUNS = Path("savemark-runs")
+# Of a budget that was given by hand.
+OVERTIME = 1.1
 
 
 @dataclass(frozen=True)
@@ -38,12 +45,16 @@ class Outcome:
 def preview(request: Request) -> Forecast:
     """Say what a run would do: codecs are measured in memory, the storage is assumed."""
     keys = Keys.load()
+    request = request.mounting(keys)
     study = request.prepare(keys)
     for target in request.targets:
-        place.check(target)
+        if not target.mount:
+            place.check(target)
     labels = [target.label for target in request.targets]
-    rates = sizing.calibrate(study, keys, runner(engine.Engine()), {})
+    one_engine = engine.Engine()
+    rates = sizing.calibrate(study, keys, runner(one_engine), {})
     rates = sizing.assume_storage(rates, study, keys, labels)
+    rates = replace(rates, overhead_s=overhead(study, keys, one_engine) or rates.overhead_s)
     found = forecast(study, keys, request.targets, rates, hard_budget=request.budget is not None)
     for target in request.targets:
         place.check_room(target, found.held_bytes)
@@ -53,27 +64,54 @@ def preview(request: Request) -> Forecast:
 def start(request: Request, watcher: Watcher) -> Outcome:
     """Run a study from its first trial to its last."""
     keys = Keys.load()
+    request = request.mounting(keys)
     study = request.prepare(keys)
     run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    wheels.find()
     one_engine = engine.Engine()
     with ExitStack() as stack:
         stack.enter_context(stop_in_order())
+        supervisor = stack.enter_context(mounted(request.targets))
         labels = [target.label for target in request.targets]
         known = 0.0 if study.wants_size() else sizing.held_bytes(study, keys, labels)
         workspaces = open_targets(stack, request.targets, run_id, watcher, known)
         watcher.measuring()
+        probed = probe(study, keys, workspaces, one_engine)
+        study, asked = probed.study, study
+        for text in missing_lines(study):
+            watcher.note(text)
         rates = sizing.calibrate(study, keys, runner(one_engine), workspaces)
+        rates = replace(rates, overhead_s=probed.overhead_s or rates.overhead_s)
         hard = request.budget is not None
         found = forecast(study, keys, request.targets, rates, hard_budget=hard)
         for target in request.targets:
             place.check_room(target, found.held_bytes)
-        head = _head(request, study, found, run_id)
+        head = _head(request, asked, found, run_id, workspaces)
         folder = RunFolder.create(request.out or _default_path(study), head)
         stack.callback(folder.close)
         entries = plan(found.study, list(workspaces), head["order_seed"])
         watcher.announce(found, entries)
-        loop = Loop(found.study, keys, entries, folder, workspaces, one_engine, watcher)
+        targets = {target.label: target for target in request.targets}
+        disks = open_disks(stack, study, run_id, watcher)
+        runs = Runner(one_engine, folder.path / "tools", targets, supervisor, disks)
+        # What a model forecast too short ends on the clock, a little late rather than early.
+        limit = OVERTIME * study.budget_s if hard else None
+        loop = Loop(found.study, keys, entries, folder, workspaces, runs, watcher, limit)
         return Outcome(folder.path, loop.run())
+
+
+def missing_lines(study: Study) -> list[str]:
+    """Say what cannot be measured here, and why; one reason is said once."""
+    found: dict[tuple[str, str], list[Missing]] = {}
+    for each in study.missing:
+        found.setdefault((each.rule["target"], each.reason), []).append(each)
+    lines = []
+    for (label, reason), some in found.items():
+        count = sum(each.cells for each in some)
+        left_out = "1 setting" if count == 1 else f"{count} settings"
+        names = ", ".join(each.name for each in some)
+        lines.append(f"unavailable on {label}: {names} ({left_out} left out): {reason}")
+    return lines
 
 
 def open_targets(
@@ -92,17 +130,29 @@ def open_targets(
     }
 
 
+def open_disks(
+    stack: ExitStack, study: Study, run_id: str, watcher: Watcher
+) -> dict[str, str]:
+    """Make a folder in every directory that `copy` copies from and into, as in a target."""
+    named = [study.trial.get("disk"), *study.factors.get("disk", [])]
+    disks = [Target(str(disk), Path(disk).absolute()) for disk in named if disk is not None]
+    made = open_targets(stack, disks, run_id, watcher, 0.0)
+    return {target.label: made[target.label] for target in disks}
+
+
 def runner(one_engine: engine.Engine) -> sizing.Run:
     """Return the engine as the calibration calls it."""
 
     def run(trial: Trial) -> dict[str, Any]:
-        record: dict[str, Any] = json.loads(one_engine.run(json.dumps(trial)))
+        record: dict[str, Any] = json.loads(one_engine.run(json.dumps(split_ours(trial)[0])))
         return record
 
     return run
 
 
-def _head(request: Request, study: Study, found: Forecast, run_id: str) -> dict[str, Any]:
+def _head(
+    request: Request, study: Study, found: Forecast, run_id: str, workspaces: dict[str, str]
+) -> dict[str, Any]:
     seed = request.seed if request.seed is not None else secrets.randbits(32)
     labels = [target.label for target in found.targets]
     return {
@@ -116,16 +166,18 @@ def _head(request: Request, study: Study, found: Forecast, run_id: str) -> dict[
         "asked": study.as_json(),
         "forecast": found.as_json(),
         "host": json.loads(engine.host(found.targets[0].directory)),
-        "targets": [_described(target) for target in found.targets],
+        "targets": [_described(target, workspaces[target.label]) for target in found.targets],
         "order_seed": seed,
         "plan": [entry.as_json() for entry in plan(found.study, labels, seed)],
     }
 
 
-def _described(target: Target) -> dict[str, Any]:
+def _described(target: Target, workspace: str) -> dict[str, Any]:
     """Return a target with what is known of its filesystem and disk; of a bucket nothing is."""
     said: dict[str, Any] = dict(target.as_json())
     facts = json.loads(engine.host(target.directory)).get("target") if target.directory else None
+    if target.mount:
+        facts = {**(facts or {}), "posix": posix_probe.probe(Path(workspace))}
     return {**said, "facts": facts} if facts else said
 
 

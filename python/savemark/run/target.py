@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from savemark.errors import refused, usage
 from savemark.run import bucket, workspace
+
+if TYPE_CHECKING:
+    from savemark.run.mounts import Mount
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,7 @@ class Target:
     label: str
     path: Path
     url: str | None = None  # then `path` says nothing
+    mount: Mount | None = None  # then `path` is where a bucket is mounted for the time of the run
 
     @classmethod
     def at(cls, label: str, place: str) -> Target:
@@ -27,6 +32,15 @@ class Target:
         if "://" in place:
             return cls(label, Path(), place.rstrip("/"))
         return cls(label, Path(place))
+
+    @classmethod
+    def from_json(cls, said: dict[str, Any]) -> Target:
+        """Return a target as `run.json` has it; one that was mounted will be mounted anew."""
+        if "mount" not in said:
+            return cls.at(said["label"], said["target"])
+        from savemark.run.mounts import again
+
+        return again(said["label"], said["mount"])
 
     @property
     def name(self) -> str:
@@ -38,13 +52,14 @@ class Target:
         """The directory, for facts about what is below it."""
         return None if self.url else str(self.path)
 
-    def as_json(self) -> dict[str, str]:
+    def as_json(self) -> dict[str, Any]:
         """Return the form kept in `run.json`."""
-        return {"label": self.label, "target": self.name}
+        said: dict[str, Any] = {"label": self.label, "target": self.name}
+        return {**said, "mount": asdict(self.mount)} if self.mount else said
 
     def free_bytes(self) -> int | None:
         """Return the bytes that this user may still write here; None where there is no limit."""
-        if self.url:
+        if self.url or (self.mount and not self.path.is_dir()):
             return None
         found = os.statvfs(self.path)
         return found.f_bavail * found.f_frsize
@@ -95,6 +110,8 @@ def check(target: Target) -> list[str]:
 
     Returns the folders that killed runs of ours left there.
     """
+    if target.mount:
+        return bucket.check(target.mount.url)
     if target.url:
         return bucket.check(target.url)
     path = target.path
@@ -121,7 +138,12 @@ def check(target: Target) -> list[str]:
 @contextmanager
 def open_workspace(target: Target, run_id: str) -> Iterator[str]:
     """Make the run's folder in the target for the time of the context."""
-    if target.url:
+    if target.mount:
+        # Marked in the bucket: an open file would keep the mount from being taken down.
+        with bucket.open_workspace(target.mount.url, run_id) as folder:
+            yield _below_mount(target, folder)
+        _forget(target, folder)
+    elif target.url:
         with bucket.open_workspace(target.url, run_id) as folder:
             yield folder
     else:
@@ -131,10 +153,25 @@ def open_workspace(target: Target, run_id: str) -> Iterator[str]:
 
 def remove(target: Target, folder: str) -> None:
     """Remove a folder of ours."""
-    if target.url:
+    if target.url or target.mount:
         bucket.remove(folder)
+        _forget(target, folder)
     else:
         workspace.remove(Path(folder))
+
+
+def _below_mount(target: Target, folder: str) -> str:
+    """Return the directory that a folder of the bucket is; a mount may have to be told of it."""
+    path = target.path / folder.rsplit("/", 1)[-1]
+    path.mkdir(exist_ok=True)
+    return str(path)
+
+
+def _forget(target: Target, folder: str) -> None:
+    """Remove what some mounts keep for a directory; of a mount that has cached it, nothing is."""
+    if target.mount:
+        with suppress(OSError):
+            (target.path / folder.rsplit("/", 1)[-1]).rmdir()
 
 
 def _leftovers(path: Path) -> list[Path]:

@@ -1,7 +1,7 @@
 """Medians, intervals, tests, ties, and what binds. Every rule names its source."""
 
 from savemark.stats.ceilings import Ceiling, Ceilings, Limit, limit, rate
-from savemark.stats.cells import Cell, PhaseStat
+from savemark.stats.cells import TOTAL, Cell, PhaseStat
 from savemark.stats.change import Change, change_point
 from savemark.stats.compare import group_of_best, holm, mann_whitney
 from savemark.stats.effect import Effect, difference_of_medians, ratio_of_medians
@@ -13,7 +13,7 @@ from savemark.stats.repeats import (
     repeats_to_find,
     smallest_p,
 )
-from savemark.stats.results import TOTAL, Ranking, TargetResult, results
+from savemark.stats.results import Ranking, TargetResult, results
 from savemark.stats.spread import Spread, median, spread
 from savemark.stats.trend import Trend, mann_kendall
 

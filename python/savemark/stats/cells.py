@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from savemark.stats.ceilings import Ceilings, Limit, limit, rate
-from savemark.stats.spread import Spread, spread
+from savemark.stats.spread import Spread, median, spread
 
 GIB = 2**30
 PREPARE = "prepare"
+TOTAL = "total"
+# Workloads whose speed is a number of operations, and what those are called; others move bytes.
+COUNTED = {"metadata": "op/s", "random": "IOPS"}
+BYTES = "GB/s"
+# Of the latency of one I/O or operation; medians of the repeats' own percentiles.
+LATENCIES = ("p50", "p99", "p99_9", "p99_99")
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,23 @@ class PhaseStat:
     stored_rate: float
     cpu_s_per_gib: float
     limit: Limit | None
+    unit: str = BYTES  # of `speed`: GB/s, IOPS or op/s
+    operations: int = 0
+    operation_rate: float = 0.0
+    cpu_s_per_operation: float = 0.0
+    # The speed of each repeat, in bytes or operations per second; None where neither is known.
+    speeds: Spread | None = None
+    latency_ns: Mapping[str, float] = field(default_factory=dict)  # by name in LATENCIES
+
+    @property
+    def counted(self) -> bool:
+        """Whether its speed is a number of operations."""
+        return self.unit != BYTES
+
+    @property
+    def speed(self) -> float:
+        """Operations or user bytes per second; 0 where neither is known."""
+        return self.operation_rate if self.counted else self.user_rate
 
     @property
     def of_limit(self) -> float | None:
@@ -35,13 +60,13 @@ class PhaseStat:
 
     @property
     def fastest(self) -> float:
-        """User bytes per second at the lower end of the seconds' interval (or range)."""
-        return self.user_bytes / self.seconds.low
+        """The upper end of the speeds' interval (or range)."""
+        return self.speeds.high if self.speeds else 0.0
 
     @property
     def slowest(self) -> float:
-        """User bytes per second at the upper end of the seconds' interval (or range)."""
-        return self.user_bytes / self.seconds.high
+        """The lower end of the speeds' interval (or range)."""
+        return self.speeds.low if self.speeds else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +85,10 @@ class Cell:
     given: str = ""  # the part of it that nobody chooses: what is saved
     cpu_samples: tuple[float, ...] = ()  # CPU-seconds per GiB of each repeat, all phases
     blocked: dict[str, str] = field(default_factory=dict)  # phase -> id of the check
+    # Seconds per byte (without bytes: per operation) of each repeat, by phase and in `total`; and
+    # the least and most that a repeat did.
+    paces: Mapping[str, Spread] = field(default_factory=dict)
+    amounts: tuple[int, int] = (0, 0)
 
     @property
     def n(self) -> int:
@@ -82,45 +111,92 @@ class Cell:
         """CPU-seconds per GiB of state, for all phases together."""
         return sum(phase.cpu_s_per_gib for phase in self.phases.values())
 
+    @property
+    def counted(self) -> bool:
+        """Whether all its speeds are numbers of operations."""
+        return bool(self.phases) and all(phase.counted for phase in self.phases.values())
+
+    @property
+    def cpu_s_per_operation(self) -> float:
+        """CPU-seconds per operation, for all phases together."""
+        return sum(phase.cpu_s_per_operation for phase in self.phases.values())
+
+
+CPU = ("cpu_user_ns", "cpu_system_ns")
+SUMMED = ("elapsed_ns", *CPU, "user_bytes", "io_count")
+LISTED = ("repeat", "index", *SUMMED, "stored_bytes", *(f"latency_{name}_ns" for name in LATENCIES))
+
 
 def cells(frame: pl.DataFrame, label: str, of: Ceilings, cores: int | None) -> list[Cell]:
-    """All settings of one target, in the order in which they first ran."""
+    """All settings of one target, in the order in which they first ran.
+
+    The columns of all cells are put together at once: ten thousand cells are no reason to wait.
+    """
     rows = frame.filter((pl.col("role") == "trial") & (pl.col("label") == label))
-    groups = rows.group_by("setting", maintain_order=True)
-    return [_cell(label, str(setting), group, of, cores) for (setting,), group in groups]
-
-
-def _cell(label: str, setting: str, rows: pl.DataFrame, of: Ceilings, cores: int | None) -> Cell:
     # What was imported may have a rate and no time: nothing can be computed from that here.
     timed = pl.col("phase").is_not_null() & pl.col("elapsed_ns").is_not_null()
     good = rows.filter(timed & (pl.col("phase") != PREPARE))
-    first = rows.row(0, named=True)
-    codec, streams = str(first["codec"] or "none"), int(first["streams"] or 0)
-    phases = {}
-    for (name,), part in good.group_by("phase", maintain_order=True):
-        ratio = _ratio(part)
-        bound = limit((codec, streams), str(name), ratio, of, cores)
-        phases[str(name)] = _phase(str(name), part, bound)
-    summed = ("elapsed_ns", "cpu_user_ns", "cpu_system_ns", "user_bytes")
-    totals = good.group_by("index", maintain_order=True).agg(
-        *(pl.col(name).sum() for name in summed), pl.col("phase").len().alias("phases")
+    heads = rows.group_by("setting", maintain_order=True).agg(
+        pl.col("codec", "streams", "variant", "given").first(),
+        failed=pl.col("index").filter(pl.col("phase").is_null()).n_unique(),
     )
+    phases = good.group_by("setting", "phase", maintain_order=True).agg(
+        pl.col("workload").first(), pl.col(LISTED)
+    )
+    # What a trial did in all, and the most that one of its phases did: the size of its work.
+    trials = good.group_by("setting", "index", maintain_order=True).agg(
+        pl.col(SUMMED).sum(),
+        most_bytes=pl.col("user_bytes").max(),
+        most_operations=pl.col("io_count").max(),
+        phases=pl.col("phase").len(),
+    )
+    by_phase: dict[str, list[Row]] = {}
+    for row in phases.iter_rows(named=True):
+        by_phase.setdefault(row["setting"], []).append(row)
+    by_trial: dict[str, list[Row]] = {}
+    for row in trials.iter_rows(named=True):
+        by_trial.setdefault(row["setting"], []).append(row)
+    return [
+        _cell(label, head, by_phase.get(head["setting"], []), by_trial.get(head["setting"], []),
+              lambda codec, phase, ratio: limit(codec, phase, ratio, of, cores))
+        for head in heads.iter_rows(named=True)
+    ]  # fmt: skip
+
+
+def _cell(label: str, head: Row, phases: Sequence[Row], trials: Sequence[Row], bound: Any) -> Cell:
+    codec, streams = str(head["codec"] or "none"), int(head["streams"] or 0)
+    found = {}
+    for row in phases:
+        ratio = _ratio(row)
+        found[row["phase"]] = _phase(row, bound((codec, streams), row["phase"], ratio))
+    work = {row["index"]: row["most_bytes"] or row["most_operations"] or 0 for row in trials}
     return Cell(
         label=label,
-        setting=setting,
+        setting=str(head["setting"]),
         codec=codec,
         streams=streams,
         factors={"codec": codec, "streams": streams},
-        phases=phases,
-        total=spread([ns / 1e9 for ns in totals["elapsed_ns"]]) if len(totals) else None,
-        failed=rows.filter(pl.col("phase").is_null())["index"].n_unique(),
-        variant=str(first["variant"] or ""),
-        given=str(first["given"] or ""),
-        cpu_samples=tuple(_cpu_s_per_gib(row) for row in totals.iter_rows(named=True)),
+        phases=found,
+        total=spread([row["elapsed_ns"] / 1e9 for row in trials]) if trials else None,
+        failed=int(head["failed"]),
+        variant=str(head["variant"] or ""),
+        given=str(head["given"] or ""),
+        cpu_samples=tuple(_cpu_s_per_gib(row) for row in trials),
+        paces=_paces(phases, trials, work) if work and all(work.values()) else {},
+        amounts=(min(work.values(), default=0), max(work.values(), default=0)),
     )
 
 
-def _cpu_s_per_gib(trial: dict[str, Any]) -> float:
+def _paces(phases: Sequence[Row], trials: Sequence[Row], work: dict[int, int]) -> dict[str, Spread]:
+    """Seconds per unit of work of each repeat: of each phase, and of all together."""
+    found = {TOTAL: spread(row["elapsed_ns"] / 1e9 / work[row["index"]] for row in trials)}
+    for row in phases:
+        timed = zip(row["index"], row["elapsed_ns"], strict=True)
+        found[row["phase"]] = spread(max(ns, 1) / 1e9 / work[index] for index, ns in timed)
+    return found
+
+
+def _cpu_s_per_gib(trial: Row) -> float:
     """CPU-seconds of all phases of one trial per GiB of its state, as `Cell.cpu_s_per_gib`."""
     cpu = (trial["cpu_user_ns"] + trial["cpu_system_ns"]) / 1e9
     return (
@@ -128,26 +204,46 @@ def _cpu_s_per_gib(trial: dict[str, Any]) -> float:
     )
 
 
-def _ratio(rows: pl.DataFrame) -> float:
-    stored = int(rows["stored_bytes"].sum())
-    return int(rows["user_bytes"].sum()) / stored if stored else 1.0
+def _ratio(row: Row) -> float:
+    stored = sum(_numbers(row["stored_bytes"]))
+    return sum(_numbers(row["user_bytes"])) / stored if stored else 1.0
 
 
-def _phase(name: str, rows: pl.DataFrame, bound: Limit | None) -> PhaseStat:
-    seconds = [max(ns, 1) / 1e9 for ns in rows["elapsed_ns"]]
-    user = [int(count or 0) for count in rows["user_bytes"]]
-    stored = [int(count or 0) for count in rows["stored_bytes"]]
-    cpu = int(rows["cpu_user_ns"].sum()) + int(rows["cpu_system_ns"].sum())
+def _numbers(values: Sequence[int | None]) -> list[int]:
+    return [int(value or 0) for value in values]
+
+
+def _phase(row: Row, bound: Limit | None) -> PhaseStat:
+    seconds = [max(ns, 1) / 1e9 for ns in row["elapsed_ns"]]
+    user, stored = _numbers(row["user_bytes"]), _numbers(row["stored_bytes"])
+    counts = _numbers(row["io_count"])
+    cpu = sum(sum(_numbers(row[name])) for name in CPU) / 1e9
+    unit = COUNTED.get(str(row["workload"]), BYTES)
+    amounts = user if unit == BYTES else counts
     return PhaseStat(
-        name=name,
+        name=str(row["phase"]),
         seconds=spread(seconds),
-        trials=tuple(sorted(zip(rows["repeat"], seconds, strict=True))),
+        trials=tuple(sorted(zip(row["repeat"], seconds, strict=True))),
         user_bytes=sorted(user)[len(user) // 2],
         stored_bytes=sorted(stored)[len(stored) // 2],
         user_rate=rate(user, seconds),
         stored_rate=rate(stored, seconds),
         # Costs are summed, then divided once (Hoefler & Belli, SC'15, rules 3 and 4).
-        cpu_s_per_gib=(cpu / 1e9) / (sum(user) / GIB) if sum(user) else 0.0,
+        cpu_s_per_gib=cpu / (sum(user) / GIB) if sum(user) else 0.0,
         # Without bytes there is no rate that a limit could be compared with.
         limit=bound if sum(user) else None,
+        unit=unit,
+        operations=sorted(counts)[len(counts) // 2],
+        operation_rate=rate(counts, seconds),
+        cpu_s_per_operation=cpu / sum(counts) if sum(counts) else 0.0,
+        speeds=spread(n / s for n, s in zip(amounts, seconds, strict=True))
+        if all(amounts)
+        else None,
+        latency_ns=_latency(row),
     )
+
+
+def _latency(row: Row) -> dict[str, float]:
+    """The middle repeat's percentiles: those of several runs cannot be averaged."""
+    found = {name: [ns for ns in row[f"latency_{name}_ns"] if ns is not None] for name in LATENCIES}
+    return {name: median(values) for name, values in found.items() if values}

@@ -27,13 +27,14 @@ class Times:
 
     seconds: tuple[float, ...]
     user_bytes: int
+    repeats: tuple[int, ...] = ()  # which repeat of the study each is of
 
     def at_size(self, user_bytes: int) -> Times:
         """Return the times scaled to another size: seconds per byte, times the bytes."""
         if user_bytes == self.user_bytes or not self.user_bytes:
             return self
         scale = user_bytes / self.user_bytes
-        return Times(tuple(s * scale for s in self.seconds), user_bytes)
+        return Times(tuple(s * scale for s in self.seconds), user_bytes, self.repeats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +43,30 @@ class Measured:
 
     times: dict[Key, Times]
     left_out: dict[Key, str]
+    forbidden: dict[Key, str]  # in `times` although a check forbids it (its id)
 
 
-def measured(results: Sequence[TargetResult]) -> Measured:
-    """Collect the times of a run; blocked and failed cells are left out by name."""
+def measured(results: Sequence[TargetResult], *, show_blocked: bool = False) -> Measured:
+    """Collect the times of a run; failed cells are left out by name, and so are blocked ones."""
     times: dict[Key, Times] = {}
     left_out: dict[Key, str] = {}
+    forbidden: dict[Key, str] = {}
     with_trials = [result for result in results if result.cells]
     for result in with_trials:
         label = result.label if len(with_trials) > 1 else ""
         for cell in result.cells:
             for phase in result.phases:
                 key, found = Key(label, cell.setting, phase), cell.phases.get(phase)
-                if phase in cell.blocked:
+                if phase in cell.blocked and not show_blocked:
                     left_out[key] = f"blocked by {cell.blocked[phase]}"
                 elif found is None:
                     left_out[key] = "every repeat failed" if cell.failed else "not measured"
                 else:
-                    seconds = tuple(s for _, s in found.trials)
-                    times[key] = Times(seconds, found.user_bytes)
-    return Measured(_fastest_first(times), left_out)
+                    repeats, seconds = zip(*found.trials, strict=True)
+                    times[key] = Times(seconds, found.user_bytes, repeats)
+                    if phase in cell.blocked:
+                        forbidden[key] = cell.blocked[phase]
+    return Measured(_fastest_first(times), left_out, forbidden)
 
 
 def _fastest_first(times: dict[Key, Times]) -> dict[Key, Times]:

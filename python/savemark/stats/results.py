@@ -9,10 +9,10 @@ import polars as pl
 
 from savemark.records import Run, cores, phases
 from savemark.stats.ceilings import Ceilings, ceilings
-from savemark.stats.cells import Cell, cells
+from savemark.stats.cells import TOTAL, Cell, cells
 from savemark.stats.compare import group_of_best
+from savemark.stats.spread import Spread
 
-TOTAL = "total"
 # Amounts that differ by less are the same work: a last block, the padding of a codec.
 UNLIKE = 1.02
 
@@ -55,17 +55,15 @@ class TargetResult:
 
     def ranking(self, measure: str) -> Ranking | None:
         """The leading group by `total` or by one phase; blocked and empty cells do not compete."""
-        seconds = _seconds(measure)
-        entrants = [cell for cell in self.cells if competes(cell, measure, self.phases)]
+        names = self.phases
+        entrants = [cell for cell in self.cells if competes(cell, measure, names)]
         if not entrants:
             return None
-        scales = self.scales()
-        spreads = [(seconds(cell), scales[cell.setting]) for cell in entrants]
-        samples = [[s * scale for s in each[0]] for each, scale in spreads]
-        group = group_of_best(samples, [each[1] * scale for each, scale in spreads])
+        spreads = self.compared(entrants, measure)
+        group = group_of_best([each.samples for each in spreads], [s.median for s in spreads])
         p_values = zip(entrants, group.p_adjusted, strict=True)
         leading = [entrants[i] for i in (group.best, *group.tied)]
-        best = min(leading, key=lambda cell: cell.cpu_s_per_gib)
+        best = min(leading, key=_cpu)
         return Ranking(
             measure=measure,
             best=best,
@@ -76,17 +74,33 @@ class TargetResult:
             p_adjusted={cell.setting: p for cell, p in p_values if p is not None},
         )
 
+    @property
+    def unlike(self) -> bool:
+        """Whether the trials did unlike amounts of work: then seconds are compared per amount."""
+        known = [amount for cell in self.cells for amount in cell.amounts if cell.n]
+        least, most = min(known, default=0), max(known, default=0)
+        return bool(least) and most > UNLIKE * least
+
+    def compared(self, some: Sequence[Cell], measure: str) -> list[Spread]:
+        """What cells are ranked by: seconds, or where the work is unlike, seconds per amount.
+
+        A time limit or another count of iterations makes times of unlike work, which say nothing.
+        """
+        if self.unlike:
+            return [cell.paces[measure] for cell in some]
+        found = [cell.total if measure == TOTAL else cell.phases[measure].seconds for cell in some]
+        return [each for each in found if each is not None]  # who has none does not compete
+
     def scales(self) -> dict[str, float]:
         """By setting: what its times are multiplied by before they are compared with another's.
 
-        1 where all cells moved the same bytes. Where they did not (a time limit, another count of
-        iterations), the smallest amount / its own: times of unlike work say nothing.
+        1 where all cells did the same work, else the smallest amount / its own.
         """
-        amounts = {cell.setting: _amount(cell) for cell in self.cells}
-        least, most = min(amounts.values(), default=0), max(amounts.values(), default=0)
-        if not least or most <= UNLIKE * least:
+        amounts = {cell.setting: cell.amounts[1] for cell in self.cells}
+        if not self.unlike:
             return dict.fromkeys(amounts, 1.0)
-        return {setting: least / amount for setting, amount in amounts.items()}
+        least = min(amount for amount in amounts.values() if amount)
+        return {name: least / amount if amount else 1.0 for name, amount in amounts.items()}
 
     def by_variant(self) -> dict[str, TargetResult]:
         """The cells apart by what varies besides codec and streams: only like is averaged."""
@@ -129,20 +143,12 @@ def results(run: Run, frame: pl.DataFrame | None = None) -> list[TargetResult]:
     return found
 
 
-def _amount(cell: Cell) -> int:
-    return max((phase.user_bytes for phase in cell.phases.values()), default=0)
-
-
 def competes(cell: Cell, measure: str, names: Sequence[str]) -> bool:
     """Whether a cell may be ranked: it has what is measured, and no check forbids it."""
     wanted = list(names) if measure == TOTAL else [measure]
     return bool(cell.total) and all(n in cell.phases and n not in cell.blocked for n in wanted)
 
 
-def _seconds(measure: str) -> Callable[[Cell], tuple[tuple[float, ...], float]]:
-    def of(cell: Cell) -> tuple[tuple[float, ...], float]:
-        found = cell.total if measure == TOTAL else cell.phases[measure].seconds
-        assert found is not None  # cells without one do not compete
-        return found.samples, found.median
-
-    return of
+def _cpu(cell: Cell) -> float:
+    """What a cell costs, in the unit that its work is counted in."""
+    return cell.cpu_s_per_operation if cell.counted else cell.cpu_s_per_gib

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from savemark.study.keys import Trial
@@ -42,6 +43,7 @@ class Rates:
     cores: int
     storages: dict[tuple[str, str], Storage]  # by label and storage
     codecs: dict[tuple[str, object], Codec] = field(default_factory=dict)  # by codec and level
+    overhead_s: float = OVERHEAD_S  # of one trial, besides what it measures
 
     def codec(self, trial: Trial) -> Codec:
         """Return the rates of a trial's codec; those of none and tar are the memory's."""
@@ -59,20 +61,17 @@ class Cost:
 
 def cost(trial: Trial, label: str, rates: Rates) -> Cost:
     """Estimate one trial whose sizes are bytes."""
-    match trial.get("workload"):
-        case "checkpoint":
-            return _checkpoint(trial, label, rates)
-        case "codec":
-            codec, size = rates.codec(trial), float(trial["size"])
-            return Cost(OVERHEAD_S + size / codec.encode + size / codec.decode)
-        case "memcpy":
-            return Cost(OVERHEAD_S + trial["size"] / MEMORY_BYTES_PER_S)
-        case "metadata":
-            return _metadata(trial)
-        case "iterate":
-            return _iterate(trial, label, rates)
-        case _:
-            return _transfers(trial, label, rates)
+    workload = str(trial.get("workload"))
+    return MODELS.get(workload, _transfers)(trial, label, rates)
+
+
+def _codec(trial: Trial, _label: str, rates: Rates) -> Cost:
+    codec, size = rates.codec(trial), float(trial["size"])
+    return Cost(rates.overhead_s + size / codec.encode + size / codec.decode)
+
+
+def _memcpy(trial: Trial, _label: str, rates: Rates) -> Cost:
+    return Cost(rates.overhead_s + trial["size"] / MEMORY_BYTES_PER_S)
 
 
 def _checkpoint(trial: Trial, label: str, rates: Rates) -> Cost:
@@ -84,37 +83,62 @@ def _checkpoint(trial: Trial, label: str, rates: Rates) -> Cost:
     restore = stored / storage.restore, size / (codec.decode * cores)
     # Streams overlap the codec with the storage; a sequential archive does one after the other.
     seconds = max(save) + max(restore) if streams else sum(save) + sum(restore)
-    return Cost(OVERHEAD_S + seconds, stored, stored)
+    return Cost(rates.overhead_s + seconds, stored, stored)
 
 
-def _metadata(trial: Trial) -> Cost:
+def _metadata(trial: Trial, _label: str, rates: Rates) -> Cost:
     """Estimate `metadata`; a small file takes a block of the disk."""
     items, file_bytes = int(trial["items"]), float(trial["file_size"])
     # Making, renaming and removing are synced, each file and its directory.
     seconds = items * (ITEM_S + (6 * SYNC_S if trial.get("sync") == "each" else 0))
     if trial.get("phase_deadline") is not None:
         seconds = min(seconds, 5 * float(trial["phase_deadline"]))
-    return Cost(OVERHEAD_S + seconds, items * file_bytes, items * max(file_bytes, 4096))
+    return Cost(rates.overhead_s + seconds, items * file_bytes, items * max(file_bytes, 4096))
+
+
+def _copy(trial: Trial, label: str, rates: Rates) -> Cost:
+    """Estimate `copy`, up and down; what it holds on the other disk is as much twice."""
+    size, storage = float(trial["items"] * trial["file_size"]), _storage(trial, label, rates)
+    seconds = size / storage.save + size / storage.restore + trial["items"] * 2 * SYNC_S
+    return Cost(rates.overhead_s + seconds, size, size)
 
 
 def _iterate(trial: Trial, label: str, rates: Rates) -> Cost:
     """Estimate `iterate`; of a policy that makes a new file each time there are two at one time."""
     side, iterations = int(trial["side"]), int(trial["iterations"])
     saves, state = iterations // int(trial["every"]), 8.0 * side * side
+    if trial.get("duration") is not None:
+        # What it writes in this time is bounded by the memory that takes it up.
+        seconds = max(float(trial["duration"]), iterations * side * side * CELL_S)
+        return Cost(OVERHEAD_S + seconds, seconds * _storage(trial, label, rates).save, 2 * state)
     writes = {"rows": side, "bands": int(trial["workers"])}.get(str(trial["layout"]), 1)
     each = trial.get("policy") in ("fsync_each", "dsync", "linked")
     save = state / _storage(trial, label, rates).save + (writes if each else 1) * SYNC_S
     return Cost(
-        OVERHEAD_S + saves * save + iterations * side * side * CELL_S, saves * state, 2 * state
+        rates.overhead_s + saves * save + iterations * side * side * CELL_S,
+        saves * state,
+        2 * state,
     )
 
 
+def _geometry(trial: Trial, label: str, rates: Rates) -> Cost:
+    """Estimate `shared_file` and `file_per_process`, which write everything and read it back."""
+    size = float(trial["block_size"]) * int(trial["segments"]) * int(trial["workers"])
+    storage = _storage(trial, label, rates)
+    limit = float(trial.get("phase_deadline") or math.inf)
+    seconds = sum(min(size / speed, limit) for speed in (storage.save, storage.restore))
+    return Cost(rates.overhead_s + seconds, size, size)
+
+
 def _transfers(trial: Trial, label: str, rates: Rates) -> Cost:
-    """Estimate `sequential` and `random`, which lay out a file before they read or overwrite it."""
-    size, storage = float(trial["size"]), _storage(trial, label, rates)
-    reads = trial.get("operation") == "read"
+    """Estimate `sequential`, `random` and `strided`, which lay out what they read or overwrite."""
+    files = int(trial.get("files") or 0) * int(trial.get("workers") or 1) or 1
+    size, storage = float(trial["size"]) * files, _storage(trial, label, rates)
+    reads = trial.get("operation") == "read" or trial.get("reads") is not None
     random = trial["workload"] == "random"
-    written = size * (reads + random + (not reads and not random))
+    # Files that are kept are laid out once, not for each trial.
+    laid_out = (reads or random) and not trial.get("keep")
+    written = size * (laid_out + (not reads))
     if trial.get("duration") is not None:
         body = float(trial["duration"])
     elif trial.get("sync") == "each":
@@ -123,10 +147,23 @@ def _transfers(trial: Trial, label: str, rates: Rates) -> Cost:
         body = int(trial.get("operations") or size / 4096) * RANDOM_IO_S
     else:
         body = size / (storage.restore if reads else storage.save)
-    prepare = size / storage.save if reads or random else 0.0
-    return Cost(OVERHEAD_S + prepare + body, written, size)
+    prepare = size / storage.save if laid_out else 0.0
+    return Cost(rates.overhead_s + prepare + body, written, size)
 
 
 def _storage(trial: Trial, label: str, rates: Rates) -> Storage:
     memory = Storage(MEMORY_BYTES_PER_S, MEMORY_BYTES_PER_S)
     return rates.storages.get((label, str(trial.get("storage"))), memory)
+
+
+# By workload; all others move blocks of files.
+MODELS: dict[str, Callable[[Trial, str, Rates], Cost]] = {
+    "checkpoint": _checkpoint,
+    "codec": _codec,
+    "memcpy": _memcpy,
+    "metadata": _metadata,
+    "copy": _copy,
+    "iterate": _iterate,
+    "shared_file": _geometry,
+    "file_per_process": _geometry,
+}

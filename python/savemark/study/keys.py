@@ -12,6 +12,10 @@ from savemark.errors import SavemarkError, did_you_mean, usage
 Trial = dict[str, Any]
 
 AUTO = "auto"
+# Keys that the engine does not know; the level of `tool` that is the engine.
+TOOL, MOUNT_CACHE = "tool", "mount_cache"
+OURS = (TOOL, MOUNT_CACHE)
+ENGINE = "savemark"
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,9 @@ class Keys:
         self.by_name: dict[str, Key] = {
             "workload": _tag("workload", "What is done.", schema["workloads"]),
             "storage": _tag("storage", "Where bytes go.", schema["storages"]),
+            **{key.name: key for key in _ours()},
         }
-        self.common = self._collect(schema["common"]) | {"workload", "storage"}
+        self.common = self._collect(schema["common"]) | {"workload", "storage", *OURS}
         self.workloads = {name: self._collect(part) for name, part in schema["workloads"].items()}
         self.storages = {name: self._collect(part) for name, part in schema["storages"].items()}
 
@@ -116,11 +121,45 @@ class Keys:
 
 
 def resolve(trial: Trial, target: str = "/") -> Trial:
-    """Return the trial with every default, as the engine fills them in."""
+    """Return the trial with every default, as the engine fills them in.
+
+    A trial of another tool keeps `tool`, and is refused here if that tool cannot express it.
+    """
     import savemark._engine as engine
 
-    resolved: Trial = json.loads(engine.resolve(json.dumps({**trial, "target": target})))
+    own, ours = split_ours(trial)
+    resolved: Trial = json.loads(engine.resolve(json.dumps({**own, "target": target})))
+    resolved |= ours
+    if tool_of(trial) and target != "/":
+        from savemark.tools import commands
+
+        commands.check(resolved, target)
     return resolved
+
+
+def split_ours(trial: Trial) -> tuple[Trial, Trial]:
+    """Return the trial as the engine knows it, and the keys that it does not know."""
+    own = {name: value for name, value in trial.items() if name not in OURS}
+    return own, {name: value for name, value in trial.items() if name in OURS}
+
+
+def tool_of(trial: Trial) -> str | None:
+    """Return the other tool that runs a trial, None where the engine does."""
+    tool = trial.get(TOOL)
+    return None if tool in (None, ENGINE) else str(tool)
+
+
+def _ours() -> list[Key]:
+    """Return the keys that the engine does not know: who runs a trial, and around it."""
+    from savemark.tools.commands import RUNNABLE
+
+    tools, caches = (ENGINE, *RUNNABLE), ("cold", "warm")
+    who = "Which program does it: this one, or another whose output is held to the same checks."
+    how = "Of a mounted bucket, before a read: mounted anew with an empty cache, or left as it is."
+    return [
+        Key(TOOL, who, ENGINE, "string", nullable=False, choices=tools),
+        Key(MOUNT_CACHE, how, "cold", "string", nullable=False, choices=caches),
+    ]
 
 
 def _tag(name: str, description: str, choices: dict[str, Any]) -> Key:

@@ -28,8 +28,11 @@ FIELDS = [
     "trial",
     "factors",
     "exclude",
+    "parts",
     "checks",
+    "mount",
 ]
+OF_A_PART = ["trial", "factors", "exclude"]
 ORDERS = ["shuffled", "listed"]
 
 
@@ -63,16 +66,18 @@ class _Reader:
         self.keys = keys
         self.root = parse(file)
         self.places: dict[str, str] = {}
+        # What the trials do where a section does not say so itself.
+        self.workload = _workload(self.root)
 
     def study(self) -> Study:
         root = self.root
         for field in root:
             if field not in FIELDS:
                 self.fail(root, field, "", f"unknown key `{field}`", did_you_mean(field, FIELDS))
-        if "trial" not in root:
+        if "trial" not in root and "parts" not in root:
             raise usage(f"{self.file}: `trial` is missing", "trial: {workload: checkpoint}")
         name = self.text("name", self.file.stem)
-        factors = self.factors()
+        factors = self.factors(root, "")
         return Study(
             name=name,
             title=self.text("title", name),
@@ -85,8 +90,10 @@ class _Reader:
             ceilings=self.ceilings(),
             trial=self.section(root, "trial", ""),
             factors=factors,
-            exclude=self.exclude(list(factors)),
+            exclude=self.exclude(root, "", list(factors)),
+            parts=self.parts(list(factors)),
             checks=self.checks(),
+            mounts=self.mounts(),
             places=self.places,
         )
 
@@ -171,7 +178,7 @@ class _Reader:
             self.fail(
                 node, name, path, "targets are given on the command line", "savemark run PATH"
             )
-        workload = node.get("workload", self.workload())
+        workload = node.get("workload", self.workload)
         known = list(self.keys.accepted(workload, None)) if workload else list(self.keys.by_name)
         if name not in (known if path != "defaults" else self.keys.by_name):
             self.fail(node, name, path, f"unknown key `{name}`", did_you_mean(name, known))
@@ -185,9 +192,29 @@ class _Reader:
                 raise
             self.fail(node, name, path, shown.message, shown.hint)
 
-    def workload(self) -> object:
-        trial = self.root.get("trial")
-        return trial.get("workload") if isinstance(trial, CommentedMap) else None
+    def parts(self, common: list[str]) -> dict[str, dict[str, Any]]:
+        """Read the parts of a study that has several workloads."""
+        node, found = self.mapping(self.root, "parts", ""), {}
+        whole = self.workload
+        for name in node:
+            part, here = self.mapping(node, name, "parts"), f"parts.{name}"
+            for key in part:
+                if key not in OF_A_PART:
+                    hint = did_you_mean(str(key), OF_A_PART)
+                    self.fail(part, key, here, f"unknown key `{key}`", hint)
+            self.workload = _workload(part) or whole
+            if self.workload is None:
+                self.fail(node, name, "parts", "`trial.workload` is missing")
+            factors = self.factors(part, here)
+            found[str(name)] = {
+                "trial": self.section(part, "trial", here),
+                "factors": factors,
+                "exclude": self.exclude(part, here, [*common, *factors]),
+            }
+            if self.file.parent != SHIPPED:
+                self.places[here] = self.place(node, name)
+        self.workload = whole
+        return found
 
     def ceilings(self) -> dict[str, Trial]:
         node = self.mapping(self.root, "ceilings", "")
@@ -197,26 +224,26 @@ class _Reader:
                 self.fail(node, name, "ceilings", "`workload` is missing", f"one of: {known}")
         return {str(name): self.section(node, name, "ceilings") for name in node}
 
-    def factors(self) -> dict[str, list[Any]]:
-        node = self.mapping(self.root, "factors", "")
+    def factors(self, parent: CommentedMap, path: str) -> dict[str, list[Any]]:
+        node, here = self.mapping(parent, "factors", path), f"{path}.factors".lstrip(".")
         factors: dict[str, list[Any]] = {}
         for name, levels in node.items():
             if not isinstance(levels, CommentedSeq) or not levels:
-                self.fail(node, name, "factors", "expected a list of levels", f"{name}: [a, b]")
-            factors[str(name)] = [self.value(node, name, "factors", level) for level in levels]
+                self.fail(node, name, here, "expected a list of levels", f"{name}: [a, b]")
+            factors[str(name)] = [self.value(node, name, here, level) for level in levels]
             if len({repr(level) for level in factors[name]}) < len(levels):
-                self.fail(node, name, "factors", "a level is listed twice")
+                self.fail(node, name, here, "a level is listed twice")
         return factors
 
-    def exclude(self, factors: list[str]) -> list[dict[str, Any]]:
-        rules = self.root.get("exclude", CommentedSeq())
+    def exclude(self, parent: CommentedMap, path: str, factors: list[str]) -> list[dict[str, Any]]:
+        rules = parent.get("exclude", CommentedSeq())
         if not isinstance(rules, CommentedSeq) or not all(
             isinstance(r, CommentedMap) for r in rules
         ):
             self.fail(
-                self.root,
+                parent,
                 "exclude",
-                "",
+                path,
                 "expected a list of mappings",
                 "- {codec: tar, streams: 2}",
             )
@@ -227,6 +254,17 @@ class _Reader:
                         rule, name, "exclude", "not a factor", did_you_mean(str(name), factors)
                     )
         return [{name: _plain(level) for name, level in rule.items()} for rule in rules]
+
+    def mounts(self) -> list[dict[str, str]]:
+        """Read how buckets are mounted: names of tools that are known, or commands."""
+        if "mount" not in self.root:
+            return []
+        from savemark.run.mounts import parse as read
+
+        try:
+            return read(self.root["mount"])
+        except SavemarkError as error:
+            self.fail(self.root, "mount", "", error.message, error.hint)
 
     def checks(self) -> dict[str, dict[str, float]]:
         """Read the limits of honesty checks that this study sets: `HC-13: {seconds: 300}`."""
@@ -251,6 +289,11 @@ class _Reader:
             str(name): {str(key): float(value) for key, value in limits.items()}
             for name, limits in node.items()
         }
+
+
+def _workload(node: CommentedMap) -> object:
+    trial = node.get("trial")
+    return trial.get("workload") if isinstance(trial, CommentedMap) else None
 
 
 def _plain(value: object) -> Any:

@@ -11,10 +11,28 @@ from savemark.study.keys import AUTO, Keys, Trial
 
 # Storages that have no target.
 PLACELESS = ("null", "memory")
+# What a cell carries that is no key of a trial: where it runs, and which part of the study it is.
+PART = "part"
+NO_KEYS = ("target", PART)
 # Bytes of a chunk in a bucket, which is one request of a restore: it costs a round trip, no seek.
 # In a small state it is less, so that every stream gets some.
 CHUNK_BYTES = 4 << 20
 SMALLEST_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What the engine refuses here: levels, with the target's label, and why."""
+
+    rule: dict[str, Any]
+    reason: str
+    hint: str | None = None
+    cells: int = 0  # that this leaves out
+
+    @property
+    def name(self) -> str:
+        """What is missing, for people: `part a storage=gds`."""
+        return setting_name({k: v for k, v in self.rule.items() if k != "target"})
 
 
 @dataclass(frozen=True)
@@ -38,6 +56,14 @@ class Study:
     # Repeat a setting until its medians are known to this share, but no more often than that.
     until: float | None = None
     max_repeats: int | None = None
+    # Several workloads in one study: by name the `trial`, `factors` and `exclude` of each, over
+    # those of the whole study.
+    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    missing: list[Missing] = field(default_factory=list)
+    # So many trials at most: where the budget does not even hold each setting once.
+    most_trials: int | None = None
+    # How buckets are mounted: each of these makes a target of every bucket (name, command, unmount).
+    mounts: list[dict[str, str]] = field(default_factory=list)
     # Where a section stands in the file ("ceilings.write" -> "x.yaml:12"); for messages only.
     places: dict[str, str] = field(default_factory=dict, compare=False)
 
@@ -50,23 +76,56 @@ class Study:
     @classmethod
     def from_json(cls, kept: dict[str, Any]) -> Study:
         """Rebuild a study from a run folder."""
-        return cls(**kept)
+        missing = [Missing(**each) for each in kept.get("missing") or []]
+        return cls(**{**kept, "missing": missing})
 
     @property
     def workload(self) -> str:
         """The name of what the trials do."""
         return str(self.trial.get("workload", "trial"))
 
+    def of(self, part: str | None) -> Study:
+        """Return one part of the study as a study of its own; the whole where it has no parts."""
+        if part is None:
+            return self
+        own = self.parts[part]
+        return replace(
+            self,
+            trial={**self.trial, **own.get("trial", {})},
+            factors={**self.factors, **own.get("factors", {})},
+            exclude=[*self.exclude, *own.get("exclude", [])],
+            parts={},
+        )
+
+    def sections(self) -> list[Study]:
+        """Return the parts, each as a study; a study without parts is its only one."""
+        return [self.of(name) for name in self.parts] or [self]
+
+    def own(self, cell: Mapping[str, Any]) -> Trial:
+        """Return the keys that all trials of a cell's part have."""
+        return self.of(cell.get(PART)).trial
+
     def cells(self) -> list[dict[str, Any]]:
-        """Return every combination of levels that is not excluded."""
+        """Return every combination of levels that is not excluded, part by part."""
+        if self.parts:
+            return [{PART: name, **cell} for name in self.parts for cell in self.of(name).cells()]
         names = list(self.factors)
         levels = itertools.product(*self.factors.values())
         cells = [dict(zip(names, chosen, strict=True)) for chosen in levels]
         return [cell for cell in cells if not any(_matches(cell, rule) for rule in self.exclude)]
 
+    def cells_at(self, label: str) -> list[dict[str, Any]]:
+        """Return the cells that can be measured on the target `label`."""
+        return [cell for cell in self.cells() if self.missing_at(label, cell) is None]
+
+    def missing_at(self, label: str, cell: Mapping[str, Any]) -> Missing | None:
+        """Return why a cell cannot be measured on the target `label`; None where it can."""
+        here = {**cell, "target": label}
+        return next((each for each in self.missing if _matches(here, each.rule)), None)
+
     def useful_ceilings(self) -> dict[str, Trial]:
         """Return the ceilings that can bind a cell: no codec that no cell uses."""
-        used = {{**self.trial, **cell}.get("codec") for cell in self.cells()}
+        used = {{**self.own(cell), **cell}.get("codec") for cell in self.cells()}
         return {
             name: trial
             for name, trial in self.ceilings.items()
@@ -135,14 +194,15 @@ class Study:
 
     def trial_of(self, own: Trial, factors: Mapping[str, Any], keys: Keys) -> Trial:
         """Return one trial: the section's own keys and levels over the defaults that it accepts."""
-        trial = {**own, **{key: level for key, level in factors.items() if key != "target"}}
+        trial = {**own, **{key: level for key, level in factors.items() if key not in NO_KEYS}}
         storage = trial.get("storage", self.defaults.get("storage"))
         accepted = keys.accepted(trial.get("workload"), storage)
         return {**{k: v for k, v in self.defaults.items() if k in accepted}, **trial}
 
     def wants_size(self) -> bool:
         """Whether any `size: auto` is left."""
-        sections = [self.defaults, self.trial, *self.ceilings.values()]
+        own = [section.trial for section in self.sections()]
+        sections = [self.defaults, *own, *self.ceilings.values()]
         return any(section.get("size") == AUTO for section in sections)
 
     def with_size(self, size_bytes: int) -> Study:
@@ -156,6 +216,10 @@ class Study:
             defaults=sized(self.defaults),
             trial=sized(self.trial),
             ceilings={name: sized(trial) for name, trial in self.ceilings.items()},
+            parts={
+                name: {**part, "trial": sized(part.get("trial", {}))}
+                for name, part in self.parts.items()
+            },
         )
 
 
@@ -167,17 +231,19 @@ def _rewrites(trial: Trial) -> bool:
     return not once or trial.get("duration") is not None
 
 
-def _matches(cell: dict[str, Any], rule: dict[str, Any]) -> bool:
-    """Whether a cell has the level, or one of the levels, that an exclusion names."""
-    return all(cell[k] in (v if isinstance(v, list) else [v]) for k, v in rule.items())
+def _matches(cell: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
+    """Whether a cell has the level, or one of the levels, that a rule names."""
+    return all(
+        k in cell and cell[k] in (v if isinstance(v, list) else [v]) for k, v in rule.items()
+    )
 
 
 def setting_name(factors: Mapping[str, Any]) -> str:
     """Return a cell as people say it: `zstd × 4`; other factors as `key=level`."""
     rest = dict(factors)
-    words = []
+    words = [str(rest.pop(PART))] if PART in rest else []
     if "codec" in rest:
         words.append(str(rest.pop("codec")))
         if "streams" in rest:
-            words[0] += f" × {rest.pop('streams')}"
+            words[-1] += f" × {rest.pop('streams')}"
     return " ".join([*words, *(f"{key}={level}" for key, level in rest.items())])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from savemark.errors import usage
-from savemark.study.keys import AUTO, Keys
+from savemark.study.keys import AUTO, TOOL, Keys
 from savemark.study.model import Study
 
 
@@ -15,8 +16,11 @@ def override(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
     """Return the study with `flags` (key -> text as typed) applied.
 
     A factor gets the listed levels, and a list makes any other key a factor. One value sets the
-    trial's key, and is the default of every ceiling that knows the key and does not set it.
+    trial's key, and is the default of every ceiling that knows the key and does not set it. Of a
+    study in parts each part takes the flags that its workload knows.
     """
+    if study.parts:
+        return _each_part(study, flags, keys)
     trial, defaults, factors = dict(study.trial), dict(study.defaults), dict(study.factors)
     for name, text in flags.items():
         key = keys.key(name)
@@ -30,10 +34,40 @@ def override(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
                 raise usage(f"{key.flag} {text}: `auto` cannot be one level of several")
             factors[name] = values
         else:
-            trial[name] = defaults[name] = values[0]
+            trial[name] = values[0]
+            if name != TOOL:  # ceilings are this program's own
+                defaults[name] = values[0]
     exclude = [rule for rule in study.exclude if _still_possible(rule, factors)]
     changed = replace(study, trial=trial, defaults=defaults, factors=factors, exclude=exclude)
     return changed.with_size(max(factors["size"])) if "size" in factors else changed
+
+
+def _each_part(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
+    taken = dict.fromkeys(flags, False)
+    parts: dict[str, dict[str, Any]] = {}
+    defaults = dict(study.defaults)
+    for name in study.parts:
+        part = study.of(name)
+        known = keys.accepted(part.workload, None)
+        own = {flag: text for flag, text in flags.items() if flag in known or flag == "storage"}
+        taken |= dict.fromkeys(own, True)
+        changed = override(part, own, keys)
+        defaults |= {key: changed.defaults[key] for key in own if key in changed.defaults}
+        parts[name] = {"trial": changed.trial, "factors": changed.factors}
+        parts[name]["exclude"] = changed.exclude
+    for flag, used in taken.items():
+        if _of_a_ceiling(study, flag, keys):
+            defaults[flag] = keys.key(flag).read_text(flags[flag])
+        elif not used:
+            raise usage(
+                f"{keys.key(flag).flag}: no part of {study.name} has this option",
+                f"its workloads: {', '.join(dict.fromkeys(s.workload for s in study.sections()))}",
+            )
+    return replace(study, trial={}, factors={}, exclude=[], defaults=defaults, parts=parts)
+
+
+def _of_a_ceiling(study: Study, flag: str, keys: Keys) -> bool:
+    return any(flag in keys.accepted(each["workload"], None) for each in study.ceilings.values())
 
 
 def _still_possible(rule: Mapping[str, object], factors: Mapping[str, list[object]]) -> bool:

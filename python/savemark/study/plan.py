@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from savemark.errors import from_exception, usage
+from savemark.errors import SavemarkError, from_exception, usage
 from savemark.study.keys import Keys, Trial, resolve
-from savemark.study.model import Study, setting_name
+from savemark.study.model import PART, Study, setting_name
 
 # The smallest size that `auto` chooses.
 SMALLEST_AUTO_BYTES = 16 << 20
@@ -39,7 +39,7 @@ class Entry:
 
     def trial(self, study: Study, keys: Keys) -> Trial:
         """Return the trial's keys, without the target."""
-        own = study.ceiling(self.name) if self.role == "ceiling" else study.trial
+        own = study.ceiling(self.name) if self.role == "ceiling" else study.own(self.factors)
         return study.trial_at(self.label, own, self.factors, keys)
 
 
@@ -50,17 +50,22 @@ def block(study: Study, labels: list[str], repeat: int = 0) -> list[Entry]:
         # One target is no factor: there is nothing to compare it with.
         target = {"target": label} if len(labels) > 1 else {}
         named = [("ceiling", name, target) for name in study.ceilings_at(label)]
-        named += [("trial", study.workload, {**target, **cell}) for cell in study.cells()]
+        cells = study.cells_at(label)
+        named += [("trial", study.of(c.get(PART)).workload, {**target, **c}) for c in cells]
         entries += [Entry(0, label, role, name, repeat, factors) for role, name, factors in named]
     return entries
 
 
 def plan(study: Study, labels: list[str], seed: int) -> list[Entry]:
-    """Return all blocks, each shuffled by itself: a slow hour hits every setting alike."""
+    """Return all blocks, each shuffled by itself: a slow hour hits every setting alike.
+
+    Block follows block, so every setting is covered before any is repeated.
+    """
     rng = random.Random(seed)
     entries = []
     for repeat in range(study.repeats):
         entries += _ordered(study, block(study, labels, repeat), rng)
+    entries = entries[: study.most_trials]
     return [Entry(**{**entry.as_json(), "index": index}) for index, entry in enumerate(entries)]
 
 
@@ -71,7 +76,8 @@ def extra_block(study: Study, labels: list[str], seed: int, repeat: int) -> list
 
 
 def _ordered(study: Study, one: list[Entry], rng: random.Random) -> list[Entry]:
-    if study.order == "shuffled":
+    # A part of the settings is a sample of all of them, not the first ones.
+    if study.order == "shuffled" or study.most_trials is not None:
         rng.shuffle(one)
     return one
 
@@ -86,7 +92,7 @@ def validate(study: Study, keys: Keys, targets: list[tuple[str, str]]) -> None:
     for label, target, where, own, factors in _sections(sized, targets):
         try:
             resolve(sized.trial_at(label, own, factors, keys), target)
-        except EngineError as error:
+        except (EngineError, SavemarkError) as error:
             shown = from_exception(error)
             assert shown is not None
             place = f"{study.places[where]}: " if where in study.places else ""
@@ -99,6 +105,7 @@ def _sections(
 ) -> Iterator[tuple[str, str, str, Trial, Mapping[str, Any]]]:
     for label, target in targets:
         for cell in study.cells():
-            yield label, target, "trial", study.trial, cell
+            where = f"parts.{cell[PART]}" if PART in cell else "trial"
+            yield label, target, where, study.own(cell), cell
         for name, trial in study.ceilings_at(label).items():
             yield label, target, f"ceilings.{name}", trial, {}

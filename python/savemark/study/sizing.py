@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import savemark.study.cost as model
-from savemark.study.keys import Keys, Trial, resolve
+from savemark.study.keys import OURS, Keys, Trial, resolve
 from savemark.study.model import PLACELESS, Study
 from savemark.study.plan import SMALLEST_AUTO_BYTES, Entry, block
 
@@ -39,7 +40,7 @@ def calibrate(study: Study, keys: Keys, run: Run, workspaces: Mapping[str, str])
     sized = study.with_size(CALIBRATION_BYTES)
     cells = sized.cells()
     label = next((label for label in workspaces), "")
-    trials = [resolve(sized.trial_at(label, sized.trial, cell, keys)) for cell in cells]
+    trials = [resolve(sized.trial_at(label, sized.own(cell), cell, keys)) for cell in cells]
     codecs: dict[tuple[str, object], model.Codec] = {}
     for trial in trials:
         name, level = str(trial.get("codec", "none")), trial.get("level")
@@ -47,8 +48,8 @@ def calibrate(study: Study, keys: Keys, run: Run, workspaces: Mapping[str, str])
             codecs[name, level] = _codec(trial, keys, run)
     storages: dict[tuple[str, str], model.Storage] = {}
     for label, place in workspaces.items():
-        here = [resolve(sized.trial_at(label, sized.trial, cell, keys), place) for cell in cells]
-        for trial in here:
+        for cell in sized.cells_at(label):
+            trial = resolve(sized.trial_at(label, sized.own(cell), cell, keys), place)
             at = label, str(trial["storage"])
             if at not in storages and trial["storage"] not in PLACELESS:
                 storages[at] = _storage(trial, place, keys, run)
@@ -59,15 +60,15 @@ def calibrate(study: Study, keys: Keys, run: Run, workspaces: Mapping[str, str])
 def assume_storage(rates: model.Rates, study: Study, keys: Keys, labels: list[str]) -> model.Rates:
     """Fill in the storages that a dry run may not measure."""
     assumed = {
-        (label, str(study.trial_at(label, study.trial, cell, keys)["storage"])): ASSUMED
+        (label, str(study.trial_at(label, study.own(cell), cell, keys)["storage"])): ASSUMED
         for label in labels
-        for cell in study.cells()
+        for cell in study.cells_at(label)
     }
-    return model.Rates(rates.cores, {**assumed, **rates.storages}, rates.codecs)
+    return replace(rates, storages={**assumed, **rates.storages})
 
 
 def _codec(trial: Trial, keys: Keys, run: Run) -> model.Codec:
-    keep = keys.accepted("codec", "null") - {"target"}
+    keep = keys.accepted("codec", "null") - {"target", *OURS}
     probe = {k: v for k, v in trial.items() if k in keep}
     probe |= {"workload": "codec", "storage": "null", "size": CODEC_BYTES, "workers": 1}
     phases = _phases(run(probe))
@@ -80,7 +81,9 @@ def _codec(trial: Trial, keys: Keys, run: Run) -> model.Codec:
 
 
 def _storage(trial: Trial, place: str, keys: Keys, run: Run) -> model.Storage:
-    keep = keys.accepted("checkpoint", trial["storage"]) - {"level", "state"}
+    # Options of another workload may have the same name and mean something else.
+    own = "checkpoint" if trial["workload"] == "checkpoint" else None
+    keep = keys.accepted(own, trial["storage"]) - {"level", "state", *OURS}
     probe = {k: v for k, v in trial.items() if k in keep}
     probe |= {"workload": "checkpoint", "codec": "none", "streams": 4}
     probe["size"] = calibration_bytes(free_bytes(place))

@@ -6,7 +6,11 @@ use super::manifest::{MANIFEST, Manifest};
 use super::restore::open_shard;
 use super::save::{is_shard, orphans};
 use crate::error::{Error, Kind, Result};
+use crate::process::table::TABLE;
 use crate::storage::Storage;
+
+/// The member that describes a state in memory: its tree, dtypes and shapes.
+pub const STATE_INDEX: &str = "savemark-state.json";
 
 /// The contents of a storage. Subfolders are not looked at.
 #[derive(Clone, Debug, Serialize)]
@@ -36,6 +40,8 @@ pub struct Summary {
     pub streams: u32,
     /// Files in it, or the index and the data of a state.
     pub members: usize,
+    /// `files`, `state` (of a program's memory, by `savemark.save`) or `process`.
+    pub kind: String,
     /// Bytes before the codec.
     pub user_bytes: u64,
     /// Bytes as stored.
@@ -62,9 +68,20 @@ impl Summary {
             library: manifest.library.clone(),
             streams: manifest.streams,
             members: manifest.members.len(),
+            kind: kind(manifest).into(),
             user_bytes: manifest.user_bytes(),
             stored_bytes: manifest.stored_bytes(),
         }
+    }
+}
+
+/// What was saved, by the names of its members.
+fn kind(manifest: &Manifest) -> &'static str {
+    let has = |name: &str| manifest.members.iter().any(|member| member.name == name);
+    match (has(TABLE), has(STATE_INDEX)) {
+        (true, _) => "process",
+        (_, true) => "state",
+        _ => "files",
     }
 }
 

@@ -8,7 +8,7 @@
 //! Shards carry the id of their save in their name, so a new save never touches a byte of the previous checkpoint.
 
 pub mod abandoned;
-mod cut;
+pub mod cut;
 mod direct;
 pub mod inspect;
 pub mod manifest;
@@ -22,10 +22,11 @@ mod stream;
 pub mod tree;
 pub mod tree_sink;
 
+pub use cut::Cut;
 pub use manifest::{MANIFEST, Manifest};
 pub use restore::{RestoreOptions, restore};
 pub use save::{SaveOptions, save};
-pub use state::{Directory, Member, Sink, Source};
+pub use state::{Demand, Directory, Feed, Member, Next, Sink, Source};
 
 use crate::error::Result;
 use crate::storage::Storage;
@@ -33,6 +34,11 @@ use crate::storage::Storage;
 /// CRC-64/NVME: S3's own default checksum. It finds every burst of up to 64 flipped bits and misses 1 in 2^64 others.
 pub fn digest(bytes: &[u8]) -> u64 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
+}
+
+/// The same [`digest`], of bytes that come part by part.
+fn digest_in_parts() -> crc_fast::Digest {
+    crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme)
 }
 
 /// Removes the checkpoint of `storage`, its manifest first, so that no reader finds half of it.

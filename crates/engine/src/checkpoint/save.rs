@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::cut::{Cut, cut};
 use super::manifest::{MANIFEST, Manifest};
-use super::state::{Source, pieces};
+use super::state::{Next, Source, pieces};
 use super::stream::{Stream, Written};
 use crate::buffer::{ALIGN, Arena, Pool, align_up};
 use crate::codec::{self, Codec, CodecName};
@@ -135,24 +135,41 @@ impl<'a> Job<'a> {
         if source.bytes() == 0 {
             return Err(Error::usage("the state is empty: there is nothing to save"));
         }
-        let codec = codec::new(options.codec, options.level, options.streams == 0)?;
+        let codec = codec::new(options.codec, options.level, options.streams == 0 && source.feed().is_none())?;
         let id = format!("{:016x}-{:08x}", clock::unix_now(), std::process::id());
         // Elsewhere a chunk costs a request more than a copy.
         let is_lent = codec.is_identity() && storage.path_taken().direct;
         let apart = if is_lent { source.lent(options.chunk_bytes / 2) } else { Vec::new() };
-        let cuts = cut(source.bytes(), options.chunk_bytes, &apart);
+        let cuts = match source.feed() {
+            None => cut(source.bytes(), options.chunk_bytes, &apart),
+            Some(_) => Vec::new(),
+        };
         let most = cuts.iter().map(|cut| pieces(source.members(), cut.offset, cut.len).len()).max();
-        let bound = align_up(codec.bound(options.chunk_bytes, most.unwrap_or(0)));
+        let bound = align_up(codec.bound(options.chunk_bytes, most.unwrap_or(1)));
         Ok(Self { source, storage, options, id, bound, cuts, next: AtomicUsize::new(0) })
     }
 
     /// The next chunk, now the caller's.
-    pub(super) fn take(&self) -> Option<Cut> {
-        self.cuts.get(self.next.fetch_add(1, Ordering::Relaxed)).copied()
+    pub(super) fn take(&self, idle: bool) -> Result<Next<Cut>> {
+        match self.source.feed() {
+            Some(feed) => feed.take(idle),
+            None => {
+                Ok(self.cuts.get(self.next.fetch_add(1, Ordering::Relaxed)).map_or(Next::End, |cut| Next::Take(*cut)))
+            }
+        }
+    }
+
+    /// A codec as this save needs it. Chunks that come as they like are no archive in order, in one stream either.
+    pub(super) fn codec(&self) -> Result<Box<dyn Codec>> {
+        let in_order = self.options.streams == 0 && self.source.feed().is_none();
+        codec::new(self.options.codec, self.options.level, in_order)
     }
 
     /// User bytes that nobody has taken.
     pub(super) fn left(&self) -> u64 {
+        if let Some(feed) = self.source.feed() {
+            return feed.left();
+        }
         let next = self.cuts.get(self.next.load(Ordering::Relaxed));
         next.map_or(0, |cut| self.source.bytes() - cut.offset)
     }
@@ -188,7 +205,12 @@ impl<'a> Job<'a> {
         let written = Mutex::new(Vec::new());
         let work = |meter: &mut Meter| {
             let index = meter.index;
-            let result = Stream::open(self, index, &arenas[index])?.run(meter)?;
+            let result = Stream::open(self, index, &arenas[index]).and_then(|stream| stream.run(meter));
+            let result = result.inspect_err(|_| {
+                if let Some(feed) = self.source.feed() {
+                    feed.fail();
+                }
+            })?;
             written.lock().expect("no panic while held").push((index, result));
             Ok(())
         };
@@ -204,16 +226,19 @@ impl<'a> Job<'a> {
 
     fn manifest(&self, written: Vec<Written>) -> Manifest {
         let options = self.options;
-        let library = codec::new(options.codec, options.level, options.streams == 0).map(|c| c.library());
-        let chunk_bytes = options.chunk_bytes as u64;
-        let mut manifest =
-            Manifest::new(&self.id, options.codec, library.unwrap_or_default(), options.streams, chunk_bytes);
+        let library = self.codec().map(|codec| codec.library()).unwrap_or_default();
+        let feed = self.source.feed();
+        let streams = if feed.is_some() { options.workers() as u32 } else { options.streams };
+        let mut manifest = Manifest::new(&self.id, options.codec, library, streams, options.chunk_bytes as u64);
         manifest.members = self.source.members().to_vec();
         manifest.directories = self.source.directories().to_vec();
         manifest.state_bytes = self.source.bytes();
         for shard in written {
             manifest.chunks.extend(shard.chunks);
             manifest.shards.push(shard.shard);
+        }
+        if let Some(feed) = feed {
+            manifest.chunks.iter_mut().for_each(|chunk| chunk.offset = feed.place(chunk.offset));
         }
         manifest.chunks.sort_by_key(|c| c.offset);
         manifest

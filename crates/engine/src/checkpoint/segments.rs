@@ -136,10 +136,20 @@ impl Sink for Segments {
         Some(window)
     }
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write_seen(offset, bytes, &mut |_| ())
+    }
+    fn takes_unverified(&self) -> bool {
+        true
+    }
+    fn write_seen(&self, offset: u64, bytes: &[u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let mut end = 0;
         self.each(offset, bytes.len(), |start, ptr, len| {
+            seen(&bytes[end..start]);
+            end = start + len;
             // SAFETY: `ptr..ptr + len` is the caller's, lent for writing; chunks are disjoint, so no other worker is here.
-            unsafe { settle(ptr.as_ptr(), &bytes[start..start + len]) };
+            unsafe { settle(ptr.as_ptr(), &bytes[start..end], seen) };
         });
+        seen(&bytes[end..]);
         Ok(())
     }
 }

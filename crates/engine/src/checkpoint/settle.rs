@@ -7,20 +7,29 @@ const BLOCK: usize = 256 << 10;
 /// A line of the cache; what is stored around it goes out line by line.
 const LINE: usize = 64;
 
-/// Copies `from` to `to`, where memory may be fresh and will not be read soon.
+/// A part is seen and then copied: short enough that its stores are still on their way while the next is seen.
+const PART: usize = 8 << 10;
+
+/// Copies `from` to `to`, where memory may be fresh and will not be read soon; shows each part to `seen` before it copies it.
 ///
 /// # Safety
 /// `to..to + from.len()` is valid for writes and shares no byte with `from`.
-pub unsafe fn settle(to: *mut u8, from: &[u8]) {
+pub unsafe fn settle(to: *mut u8, from: &[u8], seen: &mut dyn FnMut(&[u8])) {
     for (index, block) in from.chunks(BLOCK).enumerate() {
         // SAFETY: the caller's promise, for a part of the range.
         unsafe {
             let to = to.add(index * BLOCK);
-            match back(to, block.len()) {
-                // The kernel has just filled it with zeros, in the cache.
-                true => std::ptr::copy_nonoverlapping(block.as_ptr(), to, block.len()),
-                false => store(to, block),
+            // What the kernel has just filled with zeros is in the cache; and so is what is short.
+            let cached = back(to, block.len()) || block.len() < MIN;
+            for (index, part) in block.chunks(PART).enumerate() {
+                let to = to.add(index * PART);
+                seen(part);
+                match cached {
+                    true => std::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len()),
+                    false => store(to, part),
+                }
             }
+            fence();
         }
     }
 }
@@ -31,10 +40,6 @@ pub unsafe fn settle(to: *mut u8, from: &[u8]) {
 /// # Safety
 /// As [`settle`].
 unsafe fn store(to: *mut u8, from: &[u8]) {
-    if from.len() < MIN {
-        // SAFETY: the caller's promise.
-        return unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
-    }
     let head = to.align_offset(LINE).min(from.len());
     let (head, rest) = from.split_at(head);
     let (lines, tail) = rest.split_at(rest.len() / LINE * LINE);
@@ -50,7 +55,7 @@ unsafe fn store(to: *mut u8, from: &[u8]) {
 /// As [`settle`]; `to` is a multiple of [`LINE`], and so is the length.
 #[cfg(target_arch = "x86_64")]
 unsafe fn store_lines(to: *mut u8, from: &[u8]) {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
     for (index, line) in from.chunks_exact(LINE).enumerate() {
         // SAFETY: inside both; SSE2 is part of x86-64. Loads come first, so that the four stores fill one line together.
         unsafe {
@@ -61,8 +66,15 @@ unsafe fn store_lines(to: *mut u8, from: &[u8]) {
             }
         }
     }
-    // SAFETY: SSE2. Such stores may be seen late by others; after this they are not.
-    unsafe { _mm_sfence() };
+}
+
+/// Stores around the cache may be seen late by others; after this they are not.
+fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: SSE2.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    };
 }
 
 /// # Safety
@@ -107,7 +119,11 @@ mod tests {
             for len in [0, 1, 63, 64, MIN - 1, MIN, MIN + 1, MIN + 63, 100_000, BLOCK, BLOCK + 17, 600_000] {
                 let mut to = vec![0u8; len + 256];
                 // SAFETY: inside `to`.
-                unsafe { settle(to.as_mut_ptr().add(shift), &from[3..3 + len]) };
+                let mut seen = Vec::new();
+                unsafe {
+                    settle(to.as_mut_ptr().add(shift), &from[3..3 + len], &mut |part| seen.extend_from_slice(part))
+                };
+                assert!(seen == from[3..3 + len], "{shift} {len}");
                 assert!(to[shift..shift + len] == from[3..3 + len], "{shift} {len}");
                 assert!(to[..shift].iter().chain(&to[shift + len..]).all(|byte| *byte == 0), "{shift} {len}");
             }

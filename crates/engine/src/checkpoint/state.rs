@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::cut::Cut;
 use super::settle::settle;
 use crate::buffer::{ALIGN, Arena, Buffer, align_up};
 use crate::codec::Piece;
@@ -93,6 +94,37 @@ pub trait Source: Sync {
     }
     /// Copies a range into `out`; bytes between members are zero.
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()>;
+    /// The chunks as they come, where nobody knows what there is to save before its end. Until then
+    /// [`bytes`](Self::bytes) is an estimate, and there are no members.
+    fn feed(&self) -> Option<&dyn Feed> {
+        None
+    }
+}
+
+/// What there is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next<T> {
+    /// This.
+    Take(T),
+    /// Nothing just now: what is in flight comes first.
+    Later,
+    /// Nothing more.
+    End,
+}
+
+/// Chunks of a state that is still being made. They are offered at places of their own, each a member's chunk alone, and
+/// lent by [`Source::view`] once; where they lie in the state is known at the end.
+pub trait Feed: Sync {
+    /// The next chunk, now the caller's. Waits only if the caller has nothing in flight, and then not for long.
+    fn take(&self, idle: bool) -> Result<Next<Cut>>;
+    /// User bytes that may still come.
+    fn left(&self) -> u64;
+    /// A stream has failed: no chunk is offered any more.
+    fn fail(&self);
+    /// The piece that the chunk `cut` is.
+    fn piece(&self, cut: Cut, act: &mut dyn FnMut(&[Piece]));
+    /// Where in the state the chunk lies that was offered at `offset`; asked after the end.
+    fn place(&self, offset: u64) -> u64;
 }
 
 /// Where the bytes of a state go.
@@ -110,6 +142,32 @@ pub trait Sink: Sync {
     }
     /// Takes verified bytes.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Whether nobody uses what it holds before the restore has ended well, so that it may be given bytes while they are
+    /// being verified, through [`write_seen`](Self::write_seen).
+    fn takes_unverified(&self) -> bool {
+        false
+    }
+    /// As [`write`](Self::write), and shows all bytes to `seen`, in order, each part just before it is copied: what the one
+    /// has brought into the processor's cache the other finds there.
+    fn write_seen(&self, offset: u64, bytes: &[u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
+        seen(bytes);
+        self.write(offset, bytes)
+    }
+    /// Takes a window back whose bytes are whole and verified.
+    fn filled(&self, _offset: u64, _window: Buffer) {}
+    /// What it wants next, where it does not want all chunks in the order of the shards.
+    fn demand(&self) -> Option<&dyn Demand> {
+        None
+    }
+}
+
+/// The order in which a sink wants the chunks.
+pub trait Demand: Sync {
+    /// The index in the manifest of the next chunk, now the caller's. Waits only if the caller has nothing in flight, and
+    /// then not for long.
+    fn next(&self, idle: bool) -> Result<Next<usize>>;
+    /// A worker has failed: what it was fetching will not come.
+    fn fail(&self);
 }
 
 /// A state in memory: the source of a measured save, or the destination of a restore.
@@ -185,9 +243,15 @@ impl Sink for MemoryState {
         Some(unsafe { self.arena.buffer(offset as usize, align_up(len)) })
     }
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.write_seen(offset, bytes, &mut |_| ())
+    }
+    fn takes_unverified(&self) -> bool {
+        true
+    }
+    fn write_seen(&self, offset: u64, bytes: &[u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
         let mut window = self.window(offset, bytes.len()).expect("memory has a window");
         // SAFETY: inside the window, which is not where `bytes` are.
-        unsafe { settle(window[..bytes.len()].as_mut_ptr(), bytes) };
+        unsafe { settle(window[..bytes.len()].as_mut_ptr(), bytes, seen) };
         Ok(())
     }
 }

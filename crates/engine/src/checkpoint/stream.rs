@@ -6,7 +6,7 @@ use super::cut::Cut;
 use super::digest;
 use super::manifest::{Chunk, Digest, Shard};
 use super::save::Job;
-use super::state::pieces;
+use super::state::{Next, pieces};
 use crate::buffer::{Arena, Buffer, align_up};
 use crate::codec::{self, Codec};
 use crate::error::{Error, Result};
@@ -46,7 +46,7 @@ pub(super) struct Stream<'a> {
 impl<'a> Stream<'a> {
     pub(super) fn open(job: &'a Job, index: usize, arena: &Arc<Arena>) -> Result<Self> {
         let options = job.options;
-        let codec = codec::new(options.codec, options.level, options.streams == 0)?;
+        let codec = job.codec()?;
         let name = job.shard_name(index, &*codec);
         let file = job.storage.create(&name)?;
         let queue = job.storage.queue(&[Arc::clone(&file)], options.in_flight() as u32, arena)?;
@@ -62,12 +62,17 @@ impl<'a> Stream<'a> {
 
     pub(super) fn run(mut self, meter: &mut Meter) -> Result<Written> {
         meter.start()?;
-        while let Some(cut) = self.job.take() {
+        loop {
             meter.check()?;
             while self.queue.in_flight() >= self.job.options.in_flight() {
                 self.reap(1, meter)?;
             }
-            self.write(cut, meter)?;
+            match self.job.take(self.queue.in_flight() == 0)? {
+                Next::Take(cut) => self.write(cut, meter)?,
+                Next::Later if self.queue.in_flight() > 0 => self.reap(1, meter)?,
+                Next::Later => {}
+                Next::End => break,
+            }
         }
         while self.queue.in_flight() > 0 {
             self.reap(1, meter)?;
@@ -138,9 +143,16 @@ impl<'a> Stream<'a> {
             }
         };
         let user_digest = timed(&mut meter.thread_time.digest_ns, || digest(user));
-        let pieces = pieces(source.members(), offset, len);
-        let chunk = codec::Chunk { user, pieces: &pieces };
-        let stored = timed(&mut meter.thread_time.codec_ns, || self.codec.encode(&chunk, &mut out))?;
+        let codec = &mut self.codec;
+        let mut encode = |pieces: &[codec::Piece]| codec.encode(&codec::Chunk { user, pieces }, &mut out);
+        let stored = timed(&mut meter.thread_time.codec_ns, || match source.feed() {
+            None => encode(&pieces(source.members(), offset, len)),
+            Some(feed) => {
+                let mut stored = Ok(0);
+                feed.piece(Cut { offset, len }, &mut |pieces| stored = encode(pieces));
+                stored
+            }
+        })?;
         Ok((out, stored, user_digest))
     }
 

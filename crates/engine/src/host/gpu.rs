@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 
 use super::read;
@@ -43,6 +44,31 @@ pub fn all() -> Vec<Gpu> {
     }
     gpus.sort_by(|a, b| a.pci_address.cmp(&b.pci_address));
     gpus
+}
+
+/// Keeps the calling thread on the processors next to the GPU at `address`, as far as it may run there.
+pub fn run_near(address: &str) {
+    let near = read(Path::new("/sys/bus/pci/devices").join(address).join("local_cpulist")).unwrap_or_default();
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let mut wanted = CpuSet::new();
+    for cpu in cpus(&near).filter(|cpu| *cpu < CpuSet::MAX_CPU && allowed.is_set(*cpu)) {
+        wanted.set(cpu);
+    }
+    if wanted.count() > 0 {
+        // Refused, the thread runs where it may: slower, and no less true.
+        let _ = sched_setaffinity(None, &wanted);
+    }
+}
+
+/// `0-3,8` as numbers.
+fn cpus(list: &str) -> impl Iterator<Item = usize> {
+    list.split(',').flat_map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        match (first.trim().parse::<usize>(), last.trim().parse::<usize>()) {
+            (Ok(first), Ok(last)) => first..last + 1,
+            _ => 0..0,
+        }
+    })
 }
 
 /// PCI devices of the classes display (0x03) and processing accelerator (0x12).
@@ -97,6 +123,13 @@ mod tests {
         let addresses: Vec<&str> = gpus.iter().map(|gpu| gpu.pci_address.as_str()).collect();
         assert_eq!(addresses, ["0000:01:00.0", "0000:02:00.0"]);
         assert_eq!(gpus[0].numa_node, None);
+    }
+
+    #[test]
+    fn a_list_of_processors_is_read() {
+        assert_eq!(cpus("0-2,8,10-11").collect::<Vec<_>>(), [0, 1, 2, 8, 10, 11]);
+        assert_eq!(cpus("").count(), 0);
+        run_near("0000:no:such.0"); // stays where it is
     }
 
     #[test]

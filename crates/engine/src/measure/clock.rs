@@ -10,6 +10,14 @@ pub fn now() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
+/// Sleeps until [`now`] shows `until_ns`, or a little longer.
+pub fn sleep_until(until_ns: u64) {
+    let left_ns = until_ns.saturating_sub(now());
+    if left_ns > 0 {
+        std::thread::sleep(std::time::Duration::from_nanos(left_ns));
+    }
+}
+
 /// Wall clock in nanoseconds since 1970. It may jump: for people to read, never for subtracting.
 pub fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)

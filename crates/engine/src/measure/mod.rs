@@ -9,4 +9,6 @@ pub mod extents;
 pub mod histogram;
 pub mod machine;
 pub mod mount;
+pub mod slip;
+pub mod split;
 pub mod timeline;

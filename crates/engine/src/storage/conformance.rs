@@ -35,6 +35,10 @@ fn every_storage(root: &Path, server: &Server) -> Vec<(&'static str, Arc<dyn Sto
                 direct: true,
             }),
         ),
+        in_directory(
+            "posix of gds",
+            Options::Gds(gds::GdsOptions { transfer: gds::Transfer::Cpu, ..Default::default() }),
+        ),
         ("object", bucket()),
     ]
 }
@@ -212,7 +216,7 @@ fn the_path_taken_is_told() {
     for_every_storage(|name, storage| {
         let path = storage.path_taken();
         assert!(name.starts_with(&path.storage), "{name}: {path:?}");
-        let direct = matches!(name, "posix" | "uring" | "uring plain");
+        let direct = matches!(name, "posix" | "uring" | "uring plain" | "posix of gds");
         assert_eq!(path.direct, direct, "{name}");
         assert!(!direct || path.alignment_bytes >= 512, "{name}: {path:?}");
     });

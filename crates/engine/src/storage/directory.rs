@@ -19,6 +19,10 @@ use crate::record::{Cache, Extents, PathTaken};
 pub trait Queueing: Send + Sync {
     /// Adds the storage's name and what it uses to the path taken.
     fn describe(&self, path: &mut PathTaken);
+    /// As [`Storage::calls_block`].
+    fn calls_block(&self) -> bool {
+        false
+    }
     /// As [`Storage::queue`].
     fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>>;
 }
@@ -157,6 +161,10 @@ impl Storage for Directory {
     fn free_bytes(&self) -> Result<Option<u64>> {
         let stat = statvfs(&self.path).map_err(|e| Error::io("ask for the free space of", &self.path, e))?;
         Ok(Some(stat.f_bavail * stat.f_frsize))
+    }
+
+    fn calls_block(&self) -> bool {
+        self.queueing.calls_block()
     }
 
     fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>> {

@@ -80,6 +80,9 @@ impl Storage for Memory {
     fn open_for_writing(&self, name: &str) -> Result<Arc<dyn File>> {
         self.open(name)
     }
+    fn calls_block(&self) -> bool {
+        true
+    }
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         Ok(Box::new(Synchronous::new(files)))
     }

@@ -17,6 +17,7 @@ use crate::trial::named;
 #[cfg(test)]
 mod conformance;
 pub mod directory;
+pub mod gds;
 pub mod memory;
 pub mod null;
 pub mod object;
@@ -41,6 +42,8 @@ pub enum Options {
     Uring(uring::UringOptions),
     /// Objects in a bucket of S3 (or what speaks its protocol), Google Cloud Storage or Azure.
     Object(object::ObjectOptions),
+    /// Files to and from the memory of NVIDIA GPUs: by GPUDirect Storage, or by what it competes with.
+    Gds(gds::GdsOptions),
 }
 
 impl Options {
@@ -52,13 +55,15 @@ impl Options {
             named::<posix::PosixOptions>("posix"),
             named::<uring::UringOptions>("uring"),
             named::<object::ObjectOptions>("object"),
+            named::<gds::GdsOptions>("gds"),
         ]
     }
 
-    /// Checks what the types cannot say.
-    pub(crate) fn validate(&self) -> Result<()> {
+    /// Checks what the types cannot say, also of storage and `workload` (as JSON) together.
+    pub(crate) fn validate(&self, workload: &serde_json::Value) -> Result<()> {
         match self {
             Self::Object(options) => options.validate(),
+            Self::Gds(options) => options.validate(workload),
             _ => Ok(()),
         }
     }
@@ -73,6 +78,7 @@ pub fn open(options: &Options, target: impl Into<Target>) -> Result<Arc<dyn Stor
         Options::Posix(options) => Arc::new(posix::open(options, target.directory("posix")?)?),
         Options::Uring(options) => Arc::new(uring::open(options, target.directory("uring")?)?),
         Options::Object(options) => Arc::new(object::open(options, &target)?),
+        Options::Gds(options) => Arc::new(gds::open(options, target.directory("gds")?)?),
     })
 }
 
@@ -116,8 +122,20 @@ pub trait Storage: Send + Sync {
     /// Opens the existing file `name` for writing over it (where nothing can be rewritten: for replacing it whole).
     fn open_for_writing(&self, name: &str) -> Result<Arc<dyn File>>;
 
+    /// Whether an I/O is a call that returns when it has ended, so that a queue only adds to it.
+    fn calls_block(&self) -> bool {
+        false
+    }
+
     /// A queue of I/Os on `files` for the calling thread alone; `arena` holds the buffers used most.
     fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>>;
+
+    /// A queue of whole files for the calling thread alone: a read fetches all of one, a write makes or replaces it, and is as
+    /// durable as a sync when it has ended. Only where nothing can be rewritten; elsewhere files are moved by [`Storage::queue`].
+    fn queue_of_whole(&self, names: &[String], depth: u32) -> Result<Box<dyn Queue>> {
+        let _ = (names, depth);
+        Err(Error::failed("this storage moves no whole files; this is a bug in savemark"))
+    }
 
     /// Replaces the small file `name` by `bytes`, durably and at once: a reader sees the old or the new, whole.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()>;
@@ -237,7 +255,10 @@ pub trait Queue {
     /// Takes an I/O; fails only if more than the queue's depth are in flight.
     fn submit(&mut self, op: Op) -> Result<()>;
     /// Starts what was submitted, waits until at least `min` I/Os have completed (0: does not wait), and appends all that have.
-    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<()>;
+    /// Returns when it saw them, as [`crate::measure::clock::now`] tells it.
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<u64>;
+    /// As [`Queue::wait`] for one I/O, but only until `until_ns`.
+    fn wait_until(&mut self, until_ns: u64, done: &mut Vec<Completion>) -> Result<u64>;
     /// I/Os submitted and not yet returned by `wait`.
     fn in_flight(&self) -> usize;
 }

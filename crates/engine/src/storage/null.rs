@@ -48,6 +48,9 @@ impl Storage for Null {
     fn open_for_writing(&self, _: &str) -> Result<Arc<dyn File>> {
         Ok(Arc::new(NullFile))
     }
+    fn calls_block(&self) -> bool {
+        true
+    }
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         Ok(Box::new(Synchronous::new(files)))
     }

@@ -24,12 +24,14 @@ mod confirm;
 mod connect;
 mod environment;
 mod file;
+mod flights;
 mod parts;
 mod place;
 mod queue;
 mod reason;
 mod upload;
 mod uploads;
+mod whole;
 
 pub use environment::Environment;
 pub use place::Stored;
@@ -123,6 +125,11 @@ impl Object {
         Ok(self.place.listed()?.0)
     }
 
+    /// The length of the object `name`, if it exists.
+    pub fn size(&self, name: &str) -> Result<Option<u64>> {
+        self.place.head(name)
+    }
+
     /// The objects directly below the URL, sorted by name.
     pub fn objects(&self) -> Result<Vec<Stored>> {
         Ok(self.place.listed()?.1)
@@ -208,6 +215,10 @@ impl Storage for Object {
     }
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         Ok(Box::new(queue::ObjectQueue::new(files)))
+    }
+    /// One GET or PUT for each object, which is there, whole, when that is answered.
+    fn queue_of_whole(&self, names: &[String], _: u32) -> Result<Box<dyn Queue>> {
+        Ok(Box::new(whole::WholeQueue::new(&self.place, names)))
     }
     /// One request: readers see the old object or the new one. Where its answer was lost, the object says what happened.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {

@@ -38,6 +38,9 @@ impl Queueing for Blocking {
     fn describe(&self, path: &mut PathTaken) {
         path.storage = "posix".into();
     }
+    fn calls_block(&self) -> bool {
+        true
+    }
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         Ok(Box::new(Synchronous::new(files)))
     }

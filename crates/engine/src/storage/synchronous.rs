@@ -33,9 +33,17 @@ impl Queue for Synchronous {
         Ok(())
     }
 
-    fn wait(&mut self, _min: usize, done: &mut Vec<Completion>) -> Result<()> {
+    fn wait(&mut self, _min: usize, done: &mut Vec<Completion>) -> Result<u64> {
         done.append(&mut self.done);
-        Ok(())
+        Ok(clock::now())
+    }
+
+    /// What was submitted has ended; without anything there is nothing to do until then.
+    fn wait_until(&mut self, until_ns: u64, done: &mut Vec<Completion>) -> Result<u64> {
+        if self.done.is_empty() {
+            clock::sleep_until(until_ns);
+        }
+        self.wait(0, done)
     }
 
     fn in_flight(&self) -> usize {

@@ -212,6 +212,19 @@ impl UringQueue {
         build(types::Fd(file), op.operation, fixed, address, len, offset).flags(flags)
     }
 
+    /// Appends all that has completed; returns when it was seen.
+    fn reap(&mut self, done: &mut Vec<Completion>) -> Result<u64> {
+        self.now_ns = 0;
+        let now_ns = clock::now();
+        let mut reaped = std::mem::take(&mut self.reaped);
+        reaped.extend(self.ring.completion().map(|entry| (entry.user_data() as u32, entry.result())));
+        for (slot, result) in reaped.drain(..) {
+            self.complete(slot, result, now_ns, done)?;
+        }
+        self.reaped = reaped;
+        Ok(now_ns)
+    }
+
     /// Turns a completion-queue entry into a [`Completion`], or queues the rest of a short I/O.
     fn complete(&mut self, slot: u32, result: i32, now_ns: u64, done: &mut Vec<Completion>) -> Result<()> {
         let pending = self.pending[slot as usize].as_mut().expect("the kernel completes what was queued");
@@ -233,6 +246,16 @@ impl UringQueue {
         let latency_ns = now_ns.saturating_sub(start_ns);
         done.push(Completion { token: op.token, buffer: op.buffer, len: op.len, latency_ns, error });
         Ok(())
+    }
+}
+
+/// What stops io_uring_enter and is no failure: a signal, a full queue, the end of a wait.
+fn entered(result: std::io::Result<usize>) -> Result<()> {
+    match result {
+        Err(e) if !matches!(e.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY | libc::ETIME)) => {
+            Err(Error { source: Some(e), ..Error::failed("io_uring_enter failed") })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -268,26 +291,28 @@ impl Queue for UringQueue {
         self.push(slot)
     }
 
-    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<()> {
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<u64> {
         let wanted = done.len() + min.min(self.in_flight());
         loop {
             let missing = wanted.saturating_sub(done.len());
-            match self.ring.submit_and_wait(missing) {
-                Err(e) if !matches!(e.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
-                    return Err(Error { source: Some(e), ..Error::failed("io_uring_enter failed") });
-                }
-                _ => {}
-            }
-            self.now_ns = 0;
-            let now_ns = clock::now();
-            let mut reaped = std::mem::take(&mut self.reaped);
-            reaped.extend(self.ring.completion().map(|entry| (entry.user_data() as u32, entry.result())));
-            for (slot, result) in reaped.drain(..) {
-                self.complete(slot, result, now_ns, done)?;
-            }
-            self.reaped = reaped;
+            entered(self.ring.submit_and_wait(missing))?;
+            let now_ns = self.reap(done)?;
             if done.len() >= wanted {
-                return Ok(());
+                return Ok(now_ns);
+            }
+        }
+    }
+
+    fn wait_until(&mut self, until_ns: u64, done: &mut Vec<Completion>) -> Result<u64> {
+        loop {
+            let left_ns = until_ns.saturating_sub(clock::now());
+            let left = types::Timespec::from(std::time::Duration::from_nanos(left_ns));
+            let args = types::SubmitArgs::new().timespec(&left);
+            entered(self.ring.submitter().submit_with_args(1, &args))?;
+            let before = done.len();
+            let now_ns = self.reap(done)?;
+            if done.len() > before || now_ns >= until_ns {
+                return Ok(now_ns);
             }
         }
     }

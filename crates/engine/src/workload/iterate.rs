@@ -4,16 +4,19 @@
 //! many threads there are, so a restart can be compared bit for bit.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Workload, own_calls};
+use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::phase::{self, Team, Watch};
-use crate::record::{PathTaken, Phase, Stage};
+use crate::record::{PathTaken, Phase, Stage, Worker};
 use crate::run::Bench;
+use crate::size::Span;
 use crate::worker::Meter;
 
 mod commit;
@@ -22,12 +25,14 @@ mod grid;
 mod meeting;
 mod policy;
 mod turn;
+pub mod witness;
 
 use commit::Commit;
 use grid::Grid;
 use meeting::Meeting;
-pub use policy::Policy;
+pub use policy::{Lasts, Policy};
 use turn::{Spent, Turn};
+use witness::Witness;
 
 /// Options of `iterate`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,8 +42,10 @@ pub struct IterateOptions {
     pub side: u32,
     /// Threads; each has a band of rows.
     pub workers: u32,
-    /// Iterations to run.
+    /// Iterations to run; with a duration, the least.
     pub iterations: u64,
+    /// Go on with iterations until this time has passed.
+    pub duration: Option<Span>,
     /// Iterations between two saves: how much is computed for one.
     pub every: u64,
     /// What one write holds.
@@ -62,7 +69,15 @@ pub enum Layout {
 
 impl Default for IterateOptions {
     fn default() -> Self {
-        Self { side: 512, workers: 2, iterations: 100, every: 1, layout: Layout::Rows, policy: Policy::FsyncLeader }
+        Self {
+            side: 512,
+            workers: 2,
+            iterations: 100,
+            duration: None,
+            every: 1,
+            layout: Layout::Rows,
+            policy: Policy::FsyncLeader,
+        }
     }
 }
 
@@ -103,12 +118,14 @@ pub struct Iterate<'a> {
     /// Made by us: removed in the end.
     root: Option<PathBuf>,
     grid: Option<Grid>,
+    /// Iterations that were run.
+    done: u64,
 }
 
 impl<'a> Iterate<'a> {
     /// With these options.
     pub fn new(options: &'a IterateOptions) -> Self {
-        Self { options, root: None, grid: None }
+        Self { options, root: None, grid: None, done: 0 }
     }
 
     fn root(&self) -> &PathBuf {
@@ -117,31 +134,54 @@ impl<'a> Iterate<'a> {
 
     /// The solver with its saves.
     fn iterate(&mut self, bench: &mut Bench) -> Result<Phase> {
+        let options = self.options;
         let grid = self.grid.as_ref().expect("made by prepare");
-        let commit = commit::new(self.options, self.root(), grid)?;
-        bench.control.begin("iterate", self.options.iterations / self.options.every * grid.bytes());
+        let commit = commit::new(options, self.root(), grid)?;
+        let known = if options.duration.is_none() { options.iterations / options.every } else { 0 };
+        bench.control.begin("iterate", known * grid.bytes());
         let watch = Watch::start();
-        let (team, spent) = solve(self.options, grid, 0..self.options.iterations, Some(&*commit), bench)?;
+        let job = Job { commit: Some(&*commit), duration: options.duration, ..Job::new(options, grid, bench.control) };
+        let solved = job.solve(0..options.iterations)?;
         let solved_ns = clock::now();
         commit.finish()?;
         let drained_ns = clock::now() - solved_ns;
-        let mut phase = team.into_phase(watch, "iterate");
+        drop(commit);
+        let mut phase = solved.team.into_phase(watch, "iterate");
+        phase.stages = solved.path.stages(phase.elapsed_ns);
         phase.elapsed_ns += drained_ns;
-        phase.stages = spent.stages();
         phase.stages.push(Stage { name: "drain".into(), elapsed_ns: drained_ns });
-        phase.durable = self.options.policy.is_durable() && bench.storage.durable();
-        phase.notes.push(format!("contract: {}", self.options.policy.contract()));
+        phase.iterations = Some(solved.iterations);
+        phase.durable = options.policy.is_durable() && bench.storage.durable();
+        phase.notes.push(format!("contract: {}", options.policy.contract()));
+        if bench.storage.durable() {
+            self.make_durable(&mut phase)?;
+        }
+        self.done = solved.iterations;
         Ok(phase)
+    }
+
+    /// Says what of the saves is durable by when. Where nothing is, that is the last of them, by a flush after the clock has
+    /// stopped: those before it were overwritten in memory.
+    fn make_durable(&self, phase: &mut Phase) -> Result<()> {
+        let start_ns = clock::now();
+        if phase.durable {
+            phase.durable_bytes = Some(phase.user_bytes);
+        } else {
+            file::sync_files(self.root())?;
+            phase.durable_bytes = self.grid.as_ref().map(Grid::bytes);
+        }
+        phase.durable_ns = Some(phase.elapsed_ns + (clock::now() - start_ns));
+        Ok(())
     }
 
     /// Reads the last save, goes on from there, and compares with the solver that was never stopped.
     fn restart(&mut self, bench: &mut Bench) -> Result<Phase> {
         let options = self.options;
         let grid = self.grid.as_ref().expect("made by prepare");
-        let saved = options.iterations / options.every * options.every;
+        let saved = self.done / options.every * options.every;
         let goal = saved + options.every;
         let again = Grid::new(options.side as usize)?;
-        solve(options, grid, options.iterations..goal, None, bench)?;
+        Job::new(options, grid, bench.control).solve(self.done..goal)?;
         bench.control.begin("restart", grid.bytes());
         file::evict(self.root())?;
         let watch = Watch::start();
@@ -151,12 +191,14 @@ impl<'a> Iterate<'a> {
         if generation != saved {
             return Err(Error::corrupt(format!("the checkpoint is of iteration {generation}, not {saved}")));
         }
-        let (team, spent) = solve(options, &again, generation..goal, None, bench)?;
-        let mut phase = team.into_phase(watch, "restart");
+        let solved = Job::new(options, &again, bench.control).solve(generation..goal)?;
+        let mut phase = solved.team.into_phase(watch, "restart");
+        phase.stages = solved.path.stages(phase.elapsed_ns);
         phase.elapsed_ns += read_ns;
-        phase.stages = spent.stages();
         phase.stages.insert(0, Stage { name: "read".into(), elapsed_ns: read_ns });
         (phase.operations, phase.user_bytes, phase.stored_bytes) = (1, grid.bytes(), grid.bytes());
+        // One thread reads; the others have nothing to share.
+        phase.workers = vec![Worker { user_bytes: grid.bytes(), operations: 1, done_ns: read_ns, cpu_ns: 0 }];
         if grid.state(goal) != again.state(goal) {
             return Err(Error::corrupt("the restarted solver reaches another state"));
         }
@@ -165,47 +207,86 @@ impl<'a> Iterate<'a> {
     }
 }
 
-/// Runs the iterations after `range.start` up to `range.end`; returns the workers and the first one's time line.
-fn solve(
-    options: &IterateOptions,
-    grid: &Grid,
-    range: std::ops::Range<u64>,
-    commit: Option<&dyn Commit>,
-    bench: &Bench,
-) -> Result<(Team, Spent)> {
-    let meeting = Meeting::new(options.workers as usize);
-    let leader = std::sync::Mutex::new(Spent::default());
-    let team = phase::run(options.workers as usize, bench.control, |meter| {
-        let stop = meeting.guard();
-        let mut turn = Turn::new(options, grid, &meeting, meter.index);
-        meter.start()?;
-        for iteration in range.start + 1..=range.end {
-            one(&mut turn, iteration, commit, meter)?;
-        }
-        turn.spent.add_to(&mut meter.thread_time);
-        if meter.index == 0 {
-            *leader.lock().expect("no panic while held") = turn.spent;
-        }
-        stop.ended_well();
-        Ok(())
-    })?;
-    Ok((team, leader.into_inner().expect("no panic while held")))
+/// A solver at work.
+struct Job<'a> {
+    options: &'a IterateOptions,
+    grid: &'a Grid,
+    control: &'a Control,
+    /// Saves, or not.
+    commit: Option<&'a dyn Commit>,
+    /// Is told of the saves, or nobody is.
+    witness: Option<&'a dyn Witness>,
+    /// Goes on at least so long.
+    duration: Option<Span>,
 }
 
-/// One iteration of one worker.
-fn one(turn: &mut Turn, iteration: u64, commit: Option<&dyn Commit>, meter: &mut Meter) -> Result<()> {
-    meter.check()?;
-    turn.compute(iteration);
-    // Nobody reads a band before it is complete, or overwrites one that is still written.
-    turn.meet()?;
-    let Some(commit) = commit.filter(|_| iteration.is_multiple_of(turn.options.every)) else { return Ok(()) };
-    let start_ns = clock::now();
-    turn.generation = iteration;
-    commit.save(turn)?;
-    let now_ns = clock::now();
-    meter.count_call(now_ns - start_ns, turn.band_bytes(), now_ns);
-    turn.syncs.drain(..).for_each(|sync_ns| meter.sync_latency.record(sync_ns));
-    Ok(())
+/// What a solver did.
+struct Solved {
+    team: Team,
+    /// Of the thread that the others waited for, from meeting to meeting.
+    path: Spent,
+    /// Number of the last one.
+    iterations: u64,
+}
+
+impl<'a> Job<'a> {
+    /// That saves nothing.
+    fn new(options: &'a IterateOptions, grid: &'a Grid, control: &'a Control) -> Self {
+        Self { options, grid, control, commit: None, witness: None, duration: None }
+    }
+
+    /// Runs the iterations after `range.start` up to `range.end`, or on until the time has passed.
+    fn solve(&self, range: std::ops::Range<u64>) -> Result<Solved> {
+        let workers = self.options.workers as usize;
+        let meeting = Meeting::new(workers);
+        // Moved on by the first thread, before a meeting after which all look at it.
+        let end = AtomicU64::new(range.end);
+        let team = phase::run(workers, self.control, |meter| {
+            let stop = meeting.guard();
+            let mut turn = Turn::new(self.options, self.grid, &meeting, meter.index);
+            let start_ns = meter.start()?;
+            let deadline_ns = self.duration.map(|span| start_ns.saturating_add(span.0));
+            let mut iteration = range.start;
+            while iteration < end.load(Ordering::Relaxed) {
+                iteration += 1;
+                meter.check()?;
+                turn.compute(iteration);
+                if turn.is_leader() && deadline_ns.is_some_and(|deadline| clock::now() < deadline) {
+                    end.fetch_max(iteration + self.options.every, Ordering::Relaxed);
+                }
+                self.save(&mut turn, iteration, meter)?;
+            }
+            turn.spent.add_to(&mut meter.thread_time);
+            stop.ended_well(turn.since_meeting());
+            Ok(())
+        })?;
+        Ok(Solved { team, path: meeting.path(), iterations: end.into_inner() })
+    }
+
+    /// What one worker does after it has computed `iteration`.
+    fn save(&self, turn: &mut Turn, iteration: u64, meter: &mut Meter) -> Result<()> {
+        let commit = self.commit.filter(|_| iteration.is_multiple_of(turn.options.every));
+        if let (Some(witness), Some(_), true) = (self.witness, commit, turn.is_leader()) {
+            // Before the first write of any thread: none begins to save until all have met.
+            witness.begins(iteration)?;
+        }
+        // Nobody reads a band before it is complete, or overwrites one that is still written.
+        turn.meet()?;
+        let Some(commit) = commit else { return Ok(()) };
+        let start_ns = clock::now();
+        turn.generation = iteration;
+        commit.save(turn)?;
+        let now_ns = clock::now();
+        meter.count_call(now_ns - start_ns, turn.band_bytes(), now_ns);
+        // A save is many I/Os, or in a thread for which another writes none.
+        meter.operations = turn.writes;
+        turn.syncs.drain(..).for_each(|sync_ns| meter.sync_latency.record(sync_ns));
+        match self.witness {
+            // What a policy promises to a thread holds for the save when it holds for all threads.
+            Some(witness) => turn.alone(|_| witness.returned(iteration)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Workload for Iterate<'_> {
@@ -217,6 +298,9 @@ impl Workload for Iterate<'_> {
         };
         let root = target.join(ROOT);
         std::fs::create_dir(&root).map_err(|e| Error::io("make the directory", &root, e))?;
+        if self.options.policy.is_durable() {
+            file::sync_directory(target)?;
+        }
         self.root = Some(root);
         self.grid = Some(Grid::new(self.options.side as usize)?);
         Ok(None)

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::block::Sync;
 use super::checkpoint::CacheState;
+use super::wear_out::WearOut;
 use super::{Workload, own_calls};
 use crate::error::{Error, Result};
 use crate::phase::{self, Watch};
@@ -18,11 +19,9 @@ use crate::run::Bench;
 use crate::size::{Size, Span};
 
 mod items;
-mod wear_out;
 mod work;
 
 use items::Directories;
-use wear_out::WearOut;
 use work::Work;
 
 /// Options of `metadata`.
@@ -94,6 +93,11 @@ impl MetadataOptions {
         if self.file_size.0 > LARGEST_FILE {
             return Err(Error::usage(format!("file_size: {} is more than 64MiB", self.file_size))
                 .hint("use --workload sequential for large files"));
+        }
+        if self.sync == Sync::Group {
+            return Err(
+                Error::usage("sync: metadata has no flush of a group").hint("use --sync end: one syncfs per worker")
+            );
         }
         if self.kind == Kind::Directories && self.file_size.0 > 0 {
             return Err(Error::usage("file_size: directories have no bytes").hint("use --kind files"));

@@ -13,11 +13,17 @@ use crate::trial::named;
 pub mod block;
 pub mod checkpoint;
 pub mod codec;
+pub mod copy;
+pub mod file_per_process;
 pub mod iterate;
 pub mod memcpy;
 pub mod metadata;
+pub mod process;
 pub mod random;
 pub mod sequential;
+pub mod shared_file;
+pub mod strided;
+mod wear_out;
 
 /// Every workload by name, with its options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,14 +31,24 @@ pub mod sequential;
 pub enum Options {
     /// Save a state durably, then restore it, cold and verified.
     Checkpoint(checkpoint::CheckpointOptions),
-    /// Read or write a file from front to back.
+    /// Read or write files from front to back.
     Sequential(sequential::SequentialOptions),
-    /// Read or write at random offsets of a file.
+    /// Read or write at random offsets of files.
     Random(random::RandomOptions),
+    /// Read or write every so many bytes of files.
+    Strided(strided::StridedOptions),
+    /// Write one file from many workers and read it back, in IOR's geometry.
+    SharedFile(shared_file::SharedFileOptions),
+    /// Write a file from each worker and read them back, in IOR's geometry.
+    FilePerProcess(file_per_process::FilePerProcessOptions),
     /// Create, stat, read, rename and remove many small files.
     Metadata(metadata::MetadataOptions),
     /// Solve an equation on many threads, and save the state every few iterations.
     Iterate(iterate::IterateOptions),
+    /// Copy files between the target and a directory of this machine, there and back.
+    Copy(copy::CopyOptions),
+    /// Save a running program with CRIU, kill it, restore it, and ask it whether its memory is right.
+    Process(process::ProcessOptions),
     /// Encode and decode a state in memory: what a codec can do without a storage.
     Codec(codec::CodecOptions),
     /// Copy a state in memory: what no storage can beat.
@@ -46,8 +62,13 @@ impl Options {
             named::<checkpoint::CheckpointOptions>("checkpoint"),
             named::<sequential::SequentialOptions>("sequential"),
             named::<random::RandomOptions>("random"),
+            named::<strided::StridedOptions>("strided"),
+            named::<shared_file::SharedFileOptions>("shared_file"),
+            named::<file_per_process::FilePerProcessOptions>("file_per_process"),
             named::<metadata::MetadataOptions>("metadata"),
             named::<iterate::IterateOptions>("iterate"),
+            named::<copy::CopyOptions>("copy"),
+            named::<process::ProcessOptions>("process"),
             named::<codec::CodecOptions>("codec"),
             named::<memcpy::MemcpyOptions>("memcpy"),
         ]
@@ -59,8 +80,13 @@ impl Options {
             Self::Checkpoint(o) => o.validate(),
             Self::Sequential(o) => o.validate(),
             Self::Random(o) => o.validate(),
+            Self::Strided(o) => o.validate(),
+            Self::SharedFile(o) => o.validate(),
+            Self::FilePerProcess(o) => o.validate(),
             Self::Metadata(o) => o.validate(),
             Self::Iterate(o) => o.validate(),
+            Self::Copy(o) => o.validate(),
+            Self::Process(o) => o.validate(),
             Self::Codec(o) => o.validate(),
             Self::Memcpy(o) => o.validate(),
         }
@@ -70,10 +96,15 @@ impl Options {
     pub(crate) fn build(&self) -> Box<dyn Workload + '_> {
         match self {
             Self::Checkpoint(o) => Box::new(checkpoint::Checkpoint::new(o)),
-            Self::Sequential(o) => Box::new(sequential::Sequential::new(o)),
-            Self::Random(o) => Box::new(random::Random::new(o)),
+            Self::Sequential(o) => Box::new(o.build()),
+            Self::Random(o) => Box::new(o.build()),
+            Self::Strided(o) => Box::new(o.build()),
+            Self::SharedFile(o) => Box::new(o.build()),
+            Self::FilePerProcess(o) => Box::new(o.build()),
             Self::Metadata(o) => Box::new(metadata::Metadata::new(o)),
             Self::Iterate(o) => Box::new(iterate::Iterate::new(o)),
+            Self::Copy(o) => Box::new(copy::Copy::new(o)),
+            Self::Process(o) => Box::new(process::Process::new(o)),
             Self::Codec(o) => Box::new(codec::Codec::new(o)),
             Self::Memcpy(o) => Box::new(memcpy::Memcpy::new(o)),
         }

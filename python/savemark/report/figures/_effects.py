@@ -10,6 +10,8 @@ from savemark.report.effects import missing
 
 def applies(analysis: Analysis) -> str | None:
     """Effects need two factors and every cell of the design."""
+    if analysis.parts:
+        return "the parts of this study have other factors each"
     if len(analysis.factors) < 2:
         return "fewer than two factors varied"
     for phase in analysis.phases:

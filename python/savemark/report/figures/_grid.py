@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import product
+from statistics import median, stdev
 from typing import Any
 
 import altair as alt
@@ -14,9 +17,10 @@ import polars as pl
 from savemark.report.analysis import Analysis
 from savemark.report.factors import TARGET, Factor, Roles, roles
 from savemark.report.figure import Panel, heading
+from savemark.report.figures._rates import median_with_interval
+from savemark.report.gpu_grid import STUDY
 from savemark.report.marks import inline
 from savemark.report.palette import level_scale, light
-from savemark.stats import spread
 from savemark.stats.ceilings import SIDES
 
 # More than any page can hold; the GPU study has 336.
@@ -24,10 +28,38 @@ MOST_CELLS = 5000
 
 Rate = Callable[[dict[str, Any]], float]
 Rows = list[dict[str, Any]]
+Statistic = Callable[[Sequence[float]], tuple[float, float, float, str]]
+# How bytes get from a storage to a GPU: together with the path, what the original calls a storage.
+TRANSFER = "transfer"
+# What the rates are made of.
+MEASURED = ("first_done_bytes", "first_done_ns", "user_bytes", "elapsed_ns")
+# Of more repeats in all only medians and bars are drawn; and so many are told of one setting.
+MOST_DOTS = 6000
+TOLD = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The unit of the vertical axis, what GB/s are multiplied by for it, and the bars."""
+
+    unit: str
+    scale: float
+    of: Statistic
+
+
+def _median_and_deviation(samples: Sequence[float]) -> tuple[float, float, float, str]:
+    middle, off = median(samples), stdev(samples) if len(samples) > 1 else 0.0
+    return middle, max(middle - off, 0.0), middle + off, "± one standard deviation"
+
+
+CORRECTED = Look("GB/s", 1.0, median_with_interval)
+LEGACY = Look("MiB/s", 1e9 / 2**20, _median_and_deviation)
 
 
 def applies(analysis: Analysis) -> str | None:
     """A grid needs more factors than one panel can hold."""
+    if analysis.parts:
+        return "the parts of this study have other factors each"
     cells = math.prod(len(factor.levels) for factor in analysis.own_factors)
     if cells > MOST_CELLS:
         return f"the factors make {cells} cells: files of several experiments are no grid"
@@ -35,29 +67,56 @@ def applies(analysis: Analysis) -> str | None:
     return "fewer than three factors varied: one panel holds them" if few else None
 
 
+def per_study(analysis: Analysis) -> str | None:
+    """The original's own figures belong to its study."""
+    if analysis.run.study_name != STUDY:
+        return f"it belongs to the study {STUDY}"
+    return applies(analysis)
+
+
 def grid(rate: Rate, ceiling: bool) -> Callable[[Analysis], list[Panel]]:
     """A figure of one grid per phase; `rate` gives GB/s of one trial, `ceiling` draws the limit."""
-
-    def draw(analysis: Analysis) -> list[Panel]:
-        panels = []
-        for phase in analysis.phases:
-            rows = analysis.measured(phase)
-            found = roles(analysis.factors)
-            values, letters = _values(rows, found, rate)
-            if values:
-                tops = _ceilings(analysis, phase, found, values) if ceiling else []
-                drawn = _chart(values + letters + tops, found)
-                panels.append(Panel(heading(phase), drawn))
-        return panels
-
-    return draw
+    return partial(_draw, rate, ceiling, CORRECTED)
 
 
-def _values(rows: pl.DataFrame, found: Roles, rate: Rate) -> tuple[Rows, Rows]:
+def legacy(rate: Rate) -> Callable[[Analysis], list[Panel]]:
+    """The same with the original's unit and bars."""
+    return partial(_draw, rate, False, LEGACY)
+
+
+def _draw(rate: Rate, ceiling: bool, look: Look, analysis: Analysis) -> list[Panel]:
+    panels = []
+    for phase in analysis.phases:
+        rows, factors = _storages(analysis, analysis.measured(phase))
+        found = roles(factors)
+        values, letters = _values(rows, found, (rate, look))
+        if values:
+            tops = _ceilings(analysis, phase, found, values) if ceiling else []
+            drawn = _chart(values + letters + tops, found, look.unit)
+            panels.append(Panel(heading(phase), drawn))
+    return panels
+
+
+def _storages(analysis: Analysis, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Factor]]:
+    """A path and how bytes get from it to the GPU are one storage: one line, not two factors."""
+    named = {factor.name: factor for factor in analysis.factors}
+    if TARGET not in named or TRANSFER not in named:
+        return rows, analysis.factors
+    pairs = product(named[TARGET].levels, named[TRANSFER].levels)
+    both = Factor(TARGET, tuple(f"{label} {how}" for label, how in pairs), False)
+    rest = [factor for factor in analysis.factors if factor.name not in (TARGET, TRANSFER)]
+    name = pl.concat_str([TARGET, TRANSFER], separator=" ")
+    return rows.with_columns(name.alias(TARGET)), [both, *rest]
+
+
+def _values(rows: pl.DataFrame, found: Roles, how: tuple[Rate, Look]) -> tuple[Rows, Rows]:
     """The repeats and, per cell, the median with its interval; then the panels' letters."""
     assert found.across is not None
     values: Rows = []
+    rate, look = how
     names = [f.name for f in (found.across, found.line, found.row, *found.columns) if f]
+    dots = len(rows) <= MOST_DOTS
+    rows = rows.sort("repeat").select(*names, *MEASURED)
     for key, part in rows.group_by(names, maintain_order=True):
         place = dict(zip(names, map(str, key), strict=True))
         head = {
@@ -67,15 +126,17 @@ def _values(rows: pl.DataFrame, found: Roles, rate: Rate) -> tuple[Rows, Rows]:
             "row": _row(found, place),
             "column": _column(found, place),
         }
-        speeds = [rate(row) for row in part.sort("repeat").to_dicts()]
-        values += [head | {"kind": "repeat", "y": speed} for speed in speeds]
-        middle = spread(speeds)
+        speeds = [look.scale * rate(row) for row in part.select(MEASURED).to_dicts()]
+        if dots:
+            values += [head | {"kind": "repeat", "y": speed} for speed in speeds]
+        middle, low, high, kind = look.of(speeds)
         words = ", ".join(f"{f.title} {place[f.name]}" for f in _all(found))
-        tip = f"{words}: median {middle.median:.3g} GB/s [{middle.low:.3g} {middle.high:.3g}]"
-        tip += f" ({middle.kind}); repeats {' '.join(f'{speed:.3g}' for speed in speeds)}"
-        ends = {"low": middle.low, "high": middle.high, "tip": tip}
+        tip = f"{words}: median {middle:.3g} {look.unit} [{low:.3g} {high:.3g}]"
+        told = " ".join(f"{speed:.3g}" for speed in speeds[:TOLD])
+        tip += f" ({kind}); repeats {told}{' …' if len(speeds) > TOLD else ''}"
+        ends: dict[str, Any] = {"low": low, "high": high, "tip": tip}
         ends["joined"] = found.across.joined(place[found.across.name])
-        values.append(head | {"kind": "median", "y": middle.median, **ends})
+        values.append(head | {"kind": "median", "y": middle, **ends})
     return values, _letters(found, values)
 
 
@@ -138,7 +199,7 @@ def _ceilings(analysis: Analysis, phase: str, found: Roles, values: Rows) -> Row
     return rows
 
 
-def _chart(values: Rows, found: Roles) -> Any:
+def _chart(values: Rows, found: Roles, unit: str) -> Any:
     assert found.across is not None
     rows, columns = _order(found)
     lines = list(found.line.levels) if found.line else [""]
@@ -150,7 +211,7 @@ def _chart(values: Rows, found: Roles) -> Any:
     x = alt.X("across:O", sort=[found.across.shown(v) for v in found.across.levels],
               title=found.across.title, axis=alt.Axis(labelAngle=0, labelOverlap=True),
               scale=alt.Scale(paddingInner=0, paddingOuter=0))  # fmt: skip
-    y = alt.Y("y:Q", title="GB/s", axis=alt.Axis(tickCount=4))
+    y = alt.Y("y:Q", title=unit, axis=alt.Axis(tickCount=4))
     # Side by side, or the intervals of several lines would hide each other.
     middle = width / len(found.across.levels) / 2
     beside = alt.Scale(domain=[-1, 1], range=[middle - 4, middle + 4])
@@ -167,7 +228,7 @@ def _chart(values: Rows, found: Roles) -> Any:
         )
     layers += [
         median.mark_rule(strokeWidth=1.3, aria=False).encode(
-            xOffset=offset, y=alt.Y("low:Q", title="GB/s"), y2="high:Q"
+            xOffset=offset, y=alt.Y("low:Q", title=unit), y2="high:Q"
         ),
         base.transform_filter("datum.kind == 'repeat'")
         .mark_circle(size=5, opacity=0.5, aria=False)

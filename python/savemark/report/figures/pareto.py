@@ -19,6 +19,11 @@ NAMED = 7
 FRONT, BEATEN = "unbeaten", "beaten in both"
 
 
+def applies(analysis: Analysis) -> str | None:
+    """Speed is traded for cost within one kind of work."""
+    return "the parts of this study do unlike work" if analysis.parts else None
+
+
 def draw(analysis: Analysis) -> list[Panel]:
     """Two panels per target where there is something to trade."""
     several = len(analysis.results) > 1
@@ -90,4 +95,5 @@ FIGURE = Figure(
     needs=("setting", "phase", "elapsed_ns", "cpu_user_ns"),
     draw=draw,
     order=55,
+    applies=applies,
 )

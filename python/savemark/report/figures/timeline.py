@@ -17,6 +17,7 @@ from savemark.stats import TargetResult
 
 MOST_POINTS = 150
 MOST_LINES = 7
+MOST_REPEATS = 20
 
 
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
@@ -37,14 +38,21 @@ def _lines(analysis: Analysis, result: TargetResult, name: str) -> list[dict[str
         if name in cell.phases and name not in cell.blocked:
             level = levels[cell.label, cell.setting].get(line.name, "") if line else cell.setting
             fastest.setdefault(level, cell.setting)
-    table = timelines(analysis.run).filter(pl.col("phase") == name)
-    series = {key: group for (key,), group in table.group_by("index", maintain_order=True)}
-    middle = {c.setting: _middle(c.phases[name].trials) for c in result.cells if name in c.phases}
     level_of = {setting: level for level, setting in list(fastest.items())[:MOST_LINES]}
+    middle = {
+        cell.setting: _middle(cell.phases[name].trials)
+        for cell in result.cells
+        if name in cell.phases and cell.setting in level_of
+    }
+    rows = analysis.rows(result.label, name).filter(pl.col("setting").is_in([*level_of]))
+    rows = rows.filter(pl.col("repeat") < MOST_REPEATS)
+    table = timelines(analysis.run).filter(pl.col("phase") == name)
+    table = table.filter(pl.col("index").is_in(rows["index"].to_list()))
+    series = {key: group for (key,), group in table.group_by("index", maintain_order=True)}
     values = []
-    for row in analysis.rows(result.label, name).to_dicts():
+    for row in rows.select("index", "setting", "repeat", "elapsed_ns").to_dicts():
         windows = series.get(row["index"])
-        if windows is None or row["setting"] not in level_of:
+        if windows is None:
             continue
         step = max(1, -(-len(windows) // MOST_POINTS))
         row["middle"] = middle.get(row["setting"]) == row["repeat"]

@@ -21,6 +21,8 @@ ONLY = Factor("setting", ("the only setting",), False)
 
 def applies(analysis: Analysis) -> str | None:
     """Two factors fit one panel; more make a grid."""
+    if analysis.parts or analysis.counted:
+        return "speeds are drawn, part by part"
     many = len(analysis.own_factors)
     return f"{many} factors varied: the grid shows them" if many > 2 else None
 

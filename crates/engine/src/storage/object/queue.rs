@@ -3,40 +3,31 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
-
 use super::file::{ObjectFile, foreign};
-use super::place::{block_on, runtime};
-use crate::error::{Error, Result};
+use super::flights::Flights;
+use crate::error::Result;
 use crate::measure::clock;
 use crate::storage::{Completion, File, Op, Operation, Queue};
 
 /// A queue on objects.
 pub struct ObjectQueue {
     files: Vec<Arc<dyn File>>,
-    reads: JoinSet<Completion>,
-    done: Vec<Completion>,
+    flights: Flights,
 }
 
 impl ObjectQueue {
     /// A queue on `files`.
     pub fn new(files: &[Arc<dyn File>]) -> Self {
-        Self { files: files.to_vec(), reads: JoinSet::new(), done: Vec::new() }
+        Self { files: files.to_vec(), flights: Flights::default() }
     }
 
     fn read(&mut self, file: Arc<ObjectFile>, op: Op, start_ns: u64) {
         let Op { offset, len, mut buffer, token, .. } = op;
-        let read = async move {
+        self.flights.start(async move {
             let result = file.place.read(&file.key, offset, &mut buffer[..len]).await;
             let error = result.err().map(|e| file.read_error(offset, len, &e));
             Completion { token, buffer, len, latency_ns: clock::now() - start_ns, error }
-        };
-        self.reads.spawn_on(read, runtime().handle());
-    }
-
-    fn take(&mut self, ended: std::result::Result<Completion, tokio::task::JoinError>) -> Result<()> {
-        self.done.push(ended.map_err(|_| Error::failed("a read panicked; this is a bug in savemark"))?);
-        Ok(())
+        });
     }
 }
 
@@ -54,32 +45,19 @@ impl Queue for ObjectQueue {
             (operation, Err(_)) => Some(foreign(&*self.files[op.file], operation, op.offset, op.len)),
         };
         let latency_ns = clock::now() - start_ns;
-        self.done.push(Completion { token: op.token, buffer: op.buffer, len: op.len, latency_ns, error });
+        self.flights.ended(Completion { token: op.token, buffer: op.buffer, len: op.len, latency_ns, error });
         Ok(())
     }
 
-    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<()> {
-        while let Some(ended) = self.reads.try_join_next() {
-            self.take(ended)?;
-        }
-        while self.done.len() < min
-            && let Some(ended) = block_on(self.reads.join_next())
-        {
-            self.take(ended)?;
-        }
-        done.append(&mut self.done);
-        Ok(())
+    fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<u64> {
+        self.flights.wait(min, done)
+    }
+
+    fn wait_until(&mut self, until_ns: u64, done: &mut Vec<Completion>) -> Result<u64> {
+        self.flights.wait_until(until_ns, done)
     }
 
     fn in_flight(&self) -> usize {
-        self.reads.len() + self.done.len()
-    }
-}
-
-impl Drop for ObjectQueue {
-    /// Reads fill memory that belongs to the caller: none goes on behind its back.
-    fn drop(&mut self) {
-        self.reads.abort_all();
-        block_on(async { while self.reads.join_next().await.is_some() {} });
+        self.flights.count()
     }
 }

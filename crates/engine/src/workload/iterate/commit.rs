@@ -34,10 +34,14 @@ pub trait Commit: Sync {
 pub fn new(options: &IterateOptions, root: &Path, grid: &Grid) -> Result<Box<dyn Commit>> {
     let paths = file::paths(root, options.policy);
     let bytes = HEADER_BYTES + grid.bytes();
-    // Durable before the clock starts: what is measured is saving into a file that is there.
+    // Durable before the clock starts, with its name: what is measured is saving into a file that is there.
     let open = |path: &PathBuf| {
         let file = create(path, options.policy, bytes)?;
-        file.sync_all().map_err(|e| Error::io("make room for", path, e)).map(|()| file)
+        file.sync_all().map_err(|e| Error::io("make room for", path, e))?;
+        if options.policy.is_durable() {
+            file::sync_directory(root)?;
+        }
+        Ok(file)
     };
     Ok(match options.policy {
         Policy::Group => Box::new(group::Group::new(open(&paths[0])?, paths[0].clone())),

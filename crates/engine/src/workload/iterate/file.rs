@@ -113,6 +113,20 @@ fn header(path: &Path) -> Result<Option<Header>> {
     }
 }
 
+/// Makes the names in `directory` durable: what a file holds is of no use under a name that is lost.
+pub fn sync_directory(directory: &Path) -> Result<()> {
+    File::open(directory).and_then(|opened| opened.sync_all()).map_err(|e| Error::io("sync", directory, e))
+}
+
+/// Makes the files below `root` durable.
+pub fn sync_files(root: &Path) -> Result<()> {
+    let wrong = |e| Error::io("sync what is in", root, e);
+    for entry in std::fs::read_dir(root).map_err(wrong)? {
+        File::open(entry.map_err(wrong)?.path()).and_then(|file| file.sync_all()).map_err(wrong)?;
+    }
+    Ok(())
+}
+
 /// Drops the files below `root` from the page cache.
 pub fn evict(root: &Path) -> Result<()> {
     let wrong = |e| Error::io("drop the cache of", root, e);

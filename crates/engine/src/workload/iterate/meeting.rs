@@ -2,6 +2,7 @@
 
 use std::sync::{Condvar, Mutex};
 
+use super::turn::Spent;
 use crate::error::{Error, Result};
 
 /// A barrier that can be given up.
@@ -15,6 +16,10 @@ struct State {
     arrived: usize,
     round: u64,
     given_up: bool,
+    /// Of those who came last.
+    path: Spent,
+    /// Of the one who ended last, after the last meeting.
+    tail: Spent,
 }
 
 const HELD: &str = "no panic while held";
@@ -22,23 +27,33 @@ const HELD: &str = "no panic while held";
 impl Meeting {
     /// Of `members` threads.
     pub fn new(members: usize) -> Self {
-        let state = Mutex::new(State { arrived: 0, round: 0, given_up: false });
+        let state =
+            Mutex::new(State { arrived: 0, round: 0, given_up: false, path: Spent::default(), tail: Spent::default() });
         Self { state, changed: Condvar::new(), members }
     }
 
-    /// Waits until all have come; fails if one never will.
-    pub fn meet(&self) -> Result<()> {
+    /// Waits until all have come; fails if one never will. The caller has spent `since` after the meeting before.
+    pub fn meet(&self, since: Spent) -> Result<()> {
         let mut state = self.state.lock().expect(HELD);
         state.arrived += 1;
         let round = state.round;
         if state.arrived == self.members {
             (state.arrived, state.round) = (0, round + 1);
+            state.path.add(&since);
             self.changed.notify_all();
         }
         while state.round == round && !state.given_up {
             state = self.changed.wait(state).expect(HELD);
         }
         if state.round == round { Err(Error::interrupted()) } else { Ok(()) }
+    }
+
+    /// What the last to come had spent on the way, of all meetings and of the end: what the others waited for.
+    pub fn path(&self) -> Spent {
+        let state = self.state.lock().expect(HELD);
+        let mut path = state.path;
+        path.add(&state.tail);
+        path
     }
 
     /// Gives the meeting up when it is dropped, unless its member has ended well.
@@ -51,9 +66,13 @@ impl Meeting {
 pub struct Guard<'a>(Option<&'a Meeting>);
 
 impl Guard<'_> {
-    /// Its member needs no other any more.
-    pub fn ended_well(mut self) {
-        self.0 = None;
+    /// Its member needs no other any more; it has spent `since` after the last meeting.
+    pub fn ended_well(mut self, since: Spent) {
+        let Some(meeting) = self.0.take() else { return };
+        let mut state = meeting.state.lock().expect(HELD);
+        if since.total() > state.tail.total() {
+            state.tail = since;
+        }
     }
 }
 
@@ -71,11 +90,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_path_is_of_those_who_come_last() {
+        let meeting = Meeting::new(2);
+        let spent = |compute_ns, sync_ns| Spent { compute_ns, sync_ns, ..Spent::default() };
+        for (first, last) in [(spent(1, 0), spent(20, 0)), (spent(4, 4), spent(0, 300))] {
+            std::thread::scope(|scope| {
+                let waiting = scope.spawn(|| meeting.meet(first));
+                while meeting.state.lock().unwrap().arrived == 0 {
+                    std::thread::yield_now();
+                }
+                meeting.meet(last).unwrap();
+                waiting.join().unwrap().unwrap();
+            });
+        }
+        assert_eq!(meeting.path(), spent(20, 300));
+        [spent(0, 7), spent(0, 5)].map(|since| meeting.guard().ended_well(since));
+        assert_eq!(meeting.path(), spent(20, 307), "of the one who ended last");
+    }
+
+    #[test]
     fn nobody_waits_for_a_member_that_has_failed() {
         let meeting = Meeting::new(3);
+        let meet = || meeting.meet(Spent::default());
         std::thread::scope(|scope| {
-            let waiting = [(); 2].map(|()| scope.spawn(|| meeting.meet().and_then(|()| meeting.meet())));
-            meeting.meet().unwrap();
+            let waiting = [(); 2].map(|()| scope.spawn(|| meet().and_then(|()| meet())));
+            meet().unwrap();
             drop(meeting.guard());
             for thread in waiting {
                 assert_eq!(thread.join().unwrap().unwrap_err().kind, crate::Kind::Interrupted);

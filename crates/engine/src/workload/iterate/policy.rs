@@ -3,6 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// When the state of a save is on the device to stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lasts {
+    /// Nothing says when.
+    Unknown,
+    /// When the next save begins.
+    ByTheNext,
+    /// When the save returns.
+    OnReturn,
+}
+
 /// How a save is made to last. All but the last three overwrite one file in place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -79,9 +91,18 @@ impl Policy {
         !matches!(self, Self::Rename | Self::TwoGenerations | Self::DoubleBuffer)
     }
 
+    /// When a save is durable.
+    pub fn lasts(self) -> Lasts {
+        match self {
+            Self::None | Self::Direct | Self::SyncFileRange => Lasts::Unknown,
+            Self::DoubleBuffer => Lasts::ByTheNext,
+            _ => Lasts::OnReturn,
+        }
+    }
+
     /// Whether the last save is durable when the solver has ended.
     pub fn is_durable(self) -> bool {
-        !matches!(self, Self::None | Self::Direct | Self::SyncFileRange)
+        self.lasts() != Lasts::Unknown
     }
 
     /// Whether writes bypass the page cache.

@@ -16,7 +16,7 @@ use crate::record::{Stage, ThreadTime};
 use crate::worker::timed;
 
 /// Where a thread's time went. It has no other: the four add up to the wall clock.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
     pub compute_ns: u64,
     pub write_ns: u64,
@@ -26,11 +26,34 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// As spans of wall time, of one thread.
-    pub fn stages(&self) -> Vec<Stage> {
-        let spans =
-            [("compute", self.compute_ns), ("write", self.write_ns), ("sync", self.sync_ns), ("wait", self.wait_ns)];
+    /// As spans of the wall time `elapsed_ns`: nobody waits for the thread that comes last but to be woken.
+    pub fn stages(&self, elapsed_ns: u64) -> Vec<Stage> {
+        let wait_ns = elapsed_ns.saturating_sub(self.compute_ns + self.write_ns + self.sync_ns);
+        let spans = [("compute", self.compute_ns), ("write", self.write_ns), ("sync", self.sync_ns), ("wait", wait_ns)];
         spans.map(|(name, elapsed_ns)| Stage { name: name.into(), elapsed_ns }).to_vec()
+    }
+
+    /// What was spent after `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            compute_ns: self.compute_ns - earlier.compute_ns,
+            write_ns: self.write_ns - earlier.write_ns,
+            wait_ns: self.wait_ns - earlier.wait_ns,
+            sync_ns: self.sync_ns - earlier.sync_ns,
+        }
+    }
+
+    /// The sum.
+    pub fn total(&self) -> u64 {
+        self.compute_ns + self.write_ns + self.wait_ns + self.sync_ns
+    }
+
+    /// Adds another span.
+    pub fn add(&mut self, other: &Self) {
+        self.compute_ns += other.compute_ns;
+        self.write_ns += other.write_ns;
+        self.wait_ns += other.wait_ns;
+        self.sync_ns += other.sync_ns;
     }
 
     /// As thread time, to be summed over threads.
@@ -50,6 +73,10 @@ pub struct Turn<'a> {
     /// The iteration whose state is saved.
     pub generation: u64,
     pub spent: Spent,
+    /// When this thread last left a meeting.
+    at_meeting: Spent,
+    /// Writes so far.
+    pub writes: u64,
     /// How long the syncs of this save took.
     pub syncs: Vec<u64>,
     meeting: &'a Meeting,
@@ -58,7 +85,8 @@ pub struct Turn<'a> {
 impl<'a> Turn<'a> {
     /// Of the thread `index`.
     pub fn new(options: &'a IterateOptions, grid: &'a Grid, meeting: &'a Meeting, index: usize) -> Self {
-        Self { options, grid, index, generation: 0, spent: Spent::default(), syncs: Vec::new(), meeting }
+        let spent = Spent::default();
+        Self { options, grid, index, generation: 0, spent, at_meeting: spent, writes: 0, syncs: Vec::new(), meeting }
     }
 
     /// The first thread does what is done once.
@@ -87,9 +115,17 @@ impl<'a> Turn<'a> {
         timed(&mut self.spent.compute_ns, || unsafe { grid.sweep(iteration, band) });
     }
 
+    /// What was spent after the last meeting.
+    pub fn since_meeting(&self) -> Spent {
+        self.spent.since(&self.at_meeting)
+    }
+
     /// Waits for all threads.
     pub fn meet(&mut self) -> Result<()> {
-        timed(&mut self.spent.wait_ns, || self.meeting.meet())
+        let since = self.since_meeting();
+        let met = timed(&mut self.spent.wait_ns, || self.meeting.meet(since));
+        self.at_meeting = self.spent;
+        met
     }
 
     /// Does `act` once, in the first thread, between two barriers.
@@ -134,6 +170,7 @@ impl<'a> Turn<'a> {
 
     /// One write.
     pub fn write(&mut self, file: &File, path: &Path, bytes: &[u8], offset: u64) -> Result<()> {
+        self.writes += 1;
         timed(&mut self.spent.write_ns, || file.write_all_at(bytes, offset)).map_err(|e| Error::io("write", path, e))
     }
 

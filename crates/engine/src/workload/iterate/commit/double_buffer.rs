@@ -91,6 +91,7 @@ impl Commit for DoubleBuffer {
         turn.alone(|turn| {
             let mut line = self.line.lock().expect("no panic while held");
             line.under_way = true;
+            turn.writes += 2; // the header and the copy
             let sent = line.orders.as_ref().is_some_and(|orders| orders.send(turn.generation).is_ok());
             if sent { Ok(()) } else { line.wait() }
         })

@@ -70,6 +70,7 @@ impl Commit for Linked {
         let mut ring = self.rings[turn.index].lock().expect("one thread each");
         let header = Header { generation: turn.generation, digest: 0 }.to_bytes();
         let mut go = |turn: &mut Turn, bytes: &[u8], offset| {
+            turn.writes += 1;
             let mut took_ns = 0;
             let done = timed(&mut took_ns, || self.write_and_sync(&mut ring, bytes, offset));
             // One call does both, and nobody can tell them apart.

@@ -1,0 +1,178 @@
+//! Restores a program: every chunk verified before CRIU gets it, all of them before the program runs.
+
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::criu::{Criu, Running};
+use super::folder::Folder;
+use super::guard::Guard;
+use super::pump::Pump;
+use super::serve::Serve;
+use super::slots::Slots;
+use super::stats;
+use super::table::Table;
+use super::tree::{self, Tree};
+use crate::buffer::Pool;
+use crate::checkpoint::restore::open;
+use crate::checkpoint::{self, Manifest, RestoreOptions};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::measure::clock;
+use crate::record::{Phase, ProcessTimes, Stage};
+use crate::storage::Storage;
+
+/// A program that runs again.
+#[derive(Clone, Debug)]
+pub struct Restored {
+    /// The checkpoint that it comes from.
+    pub manifest: Manifest,
+    /// What the checkpoint says of it.
+    pub table: Table,
+    /// Time, CPU and bytes.
+    pub phase: Phase,
+}
+
+/// Restores the program of the checkpoint in `storage`; when this returns, it runs.
+///
+/// Memory beside that of [`checkpoint::restore`](fn@checkpoint::restore): `2 × streams × (queue depth + 1) + 2` chunks, one for
+/// each image that CRIU reads at once beside them, and 16 MiB of small images.
+///
+/// # Errors
+/// `Corrupt`, naming shard and offset of the first bad chunk; `Refused` if a process of this number is there; CRIU's
+/// reasons. In all cases no process of the checkpoint has run, and none is left.
+pub fn restore(
+    storage: &dyn Storage,
+    options: &RestoreOptions,
+    pool: &mut Pool,
+    control: &Control,
+) -> Result<Restored> {
+    let criu = Criu::find()?;
+    let start_ns = clock::now();
+    let manifest = open(storage)?;
+    let table = Table::of(storage, &manifest)?;
+    check_free(&table)?;
+    let opened_ns = clock::now() - start_ns;
+    let workers = manifest.shards.len().max(1);
+    let slots = Slots::new(2 * workers * (options.queue_depth.max(1) as usize + 1) + 2, manifest.chunk_bytes as usize)?;
+    let serve = Serve::new(&manifest, slots)?;
+    let mut work = Work::start(&criu, &table)?;
+    let options = RestoreOptions { in_place: true, ..options.clone() };
+    let fetched = fetch(&serve, &mut work, storage, &options, pool, control);
+    let (fetch_ns, mut phase) = match fetched {
+        Ok((_, phase)) => (phase.elapsed_ns, phase),
+        Err(error) => {
+            work.give_up();
+            return Err(error);
+        }
+    };
+    // Every chunk was right, and CRIU has rebuilt the program: it may run.
+    let tree = Tree::restored(table.root, table.stopped.clone());
+    let times = work.times(&criu, &tree, &serve);
+    tree.go_on();
+    drop(work);
+    phase.elapsed_ns = clock::now() - start_ns;
+    describe(&mut phase, opened_ns, fetch_ns, times);
+    Ok(Restored { manifest: manifest.clone(), table, phase })
+}
+
+/// Runs the workers of an ordinary restore, and beside them the pump.
+fn fetch(
+    serve: &Serve,
+    work: &mut Work,
+    storage: &dyn Storage,
+    options: &RestoreOptions,
+    pool: &mut Pool,
+    control: &Control,
+) -> Result<(Manifest, Phase)> {
+    let listener = work.listener.take().ok_or_else(|| Error::failed("a restore was started twice"))?;
+    let criu = &mut work.criu;
+    std::thread::scope(|scope| {
+        let pump = scope.spawn(move || Pump::new(serve, criu, listener).run());
+        let fetched = checkpoint::restore(storage, serve, options, pool, control);
+        serve.stop();
+        pump.join().map_err(|_| Error::failed("the pump panicked; this is a bug in savemark"))?;
+        fetched
+    })
+}
+
+/// The numbers must be free. Those of zombies will be: children of ours are reaped, others have a moment for it.
+fn check_free(table: &Table) -> Result<()> {
+    let zombies: Vec<i32> = table.processes.iter().copied().filter(|pid| tree::state(*pid) == Some('Z')).collect();
+    let _ = tree::wait_gone(&zombies, Duration::from_secs(1));
+    let taken = table.processes.iter().find(|pid| tree::state(**pid).is_some());
+    let Some(pid) = taken else { return Ok(()) };
+    let what = match tree::state(*pid) {
+        Some('Z') => "it has ended, and its parent has not asked for its result".to_string(),
+        _ => format!("`{}`", tree::name(*pid)),
+    };
+    Err(Error::refused(format!("the number {pid} of a process of the checkpoint is in use: {what}")).hint(
+        "a program comes back under its old numbers: end that process first, or restore in a namespace of its own: \
+         unshare --pid --fork --mount-proc savemark restore …",
+    ))
+}
+
+/// The stages in the order in which they end: CRIU and the workers go on side by side.
+fn describe(phase: &mut Phase, opened_ns: u64, fetch_ns: u64, times: ProcessTimes) {
+    phase.cpu_user_ns += times.criu_cpu_ns;
+    phase.cpu_system_ns += times.program_cpu_ns;
+    if let Some(open) = phase.stages.first_mut() {
+        open.elapsed_ns += opened_ns;
+    }
+    let rest = phase.elapsed_ns.saturating_sub(opened_ns + fetch_ns);
+    phase.stages.push(Stage { name: "restore".into(), elapsed_ns: rest });
+    phase.process = Some(times);
+}
+
+/// A CRIU that restores, and what it left if that does not end well.
+struct Work {
+    criu: Running,
+    listener: Option<UnixListener>,
+    folder: Arc<Folder>,
+    guard: Option<Guard>,
+    processes: Vec<i32>,
+    root: i32,
+}
+
+impl Work {
+    fn start(criu: &Criu, table: &Table) -> Result<Self> {
+        let folder = Arc::new(Folder::new()?);
+        let path = folder.path().join("streamer-serve.sock");
+        let listener = UnixListener::bind(&path).map_err(|e| Error::io("listen at", &path, e))?;
+        let pid_file = folder.path().join("pid");
+        let mut guard = Guard::kill(&pid_file)?;
+        let mut words = vec!["--restore-detached".to_string(), "--leave-stopped".to_string()];
+        words.extend(["--pidfile".to_string(), pid_file.to_string_lossy().into_owned()]);
+        words.extend(super::criu::options(&table.criu_options.join(" "))?);
+        let running = criu.start("restore", &folder, None, &words)?;
+        guard.watch(running.pid())?;
+        let processes = table.processes.clone();
+        Ok(Self { criu: running, listener: Some(listener), folder, guard: Some(guard), processes, root: table.root })
+    }
+
+    fn times(&self, criu: &Criu, tree: &Tree, serve: &Serve) -> ProcessTimes {
+        let used = serve.how().map(|ended| ended.cpu).unwrap_or_default();
+        ProcessTimes {
+            criu: criu.version.clone(),
+            mode: "stream".into(),
+            processes: self.processes.len() as u32,
+            criu_cpu_ns: used.user_ns + used.system_ns,
+            program_cpu_ns: tree.cpu_ns(),
+            stats: stats::read(self.folder.path(), "stats-restore").unwrap_or_default(),
+            ..Default::default()
+        }
+    }
+
+    /// Ends CRIU and kills what it has made: all of it is still stopped.
+    fn give_up(mut self) {
+        self.criu.stop();
+        // CRIU writes this file when it has rebuilt the program: without it the number may be somebody else's by now.
+        if self.folder.path().join("pid").exists() {
+            for pid in tree::pids(self.root) {
+                tree::signal(pid, rustix::process::Signal::KILL);
+            }
+        }
+        let _ = tree::wait_gone(&self.processes, Duration::from_secs(10));
+        drop(self.guard.take());
+    }
+}

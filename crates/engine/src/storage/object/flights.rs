@@ -1,0 +1,81 @@
+//! Requests in flight on the runtime, and those that have ended.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::place::{block_on, runtime};
+use crate::error::{Error, Result};
+use crate::measure::clock;
+use crate::storage::Completion;
+
+/// Of one queue.
+#[derive(Default)]
+pub struct Flights {
+    tasks: JoinSet<Completion>,
+    done: Vec<Completion>,
+}
+
+impl Flights {
+    /// Starts a request.
+    pub fn start(&mut self, request: impl Future<Output = Completion> + Send + 'static) {
+        self.tasks.spawn_on(request, runtime().handle());
+    }
+
+    /// One that ended when it was submitted.
+    pub fn ended(&mut self, completion: Completion) {
+        self.done.push(completion);
+    }
+
+    /// Requests that [`Flights::wait`] has not told of yet.
+    pub fn count(&self) -> usize {
+        self.tasks.len() + self.done.len()
+    }
+
+    /// As [`crate::storage::Queue::wait`].
+    pub fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<u64> {
+        while let Some(ended) = self.tasks.try_join_next() {
+            self.take(ended)?;
+        }
+        while self.done.len() < min
+            && let Some(ended) = block_on(self.tasks.join_next())
+        {
+            self.take(ended)?;
+        }
+        done.append(&mut self.done);
+        Ok(clock::now())
+    }
+
+    /// As [`crate::storage::Queue::wait_until`].
+    pub fn wait_until(&mut self, until_ns: u64, done: &mut Vec<Completion>) -> Result<u64> {
+        if self.done.is_empty() {
+            match self.tasks.is_empty() {
+                true => clock::sleep_until(until_ns),
+                false => self.wait_for_one(until_ns)?,
+            }
+        }
+        self.wait(0, done)
+    }
+
+    fn wait_for_one(&mut self, until_ns: u64) -> Result<()> {
+        let left = Duration::from_nanos(until_ns.saturating_sub(clock::now()));
+        let tasks = &mut self.tasks;
+        match block_on(async { tokio::time::timeout(left, tasks.join_next()).await }) {
+            Ok(Some(ended)) => self.take(ended),
+            _ => Ok(()),
+        }
+    }
+
+    fn take(&mut self, ended: std::result::Result<Completion, tokio::task::JoinError>) -> Result<()> {
+        self.done.push(ended.map_err(|_| Error::failed("a request panicked; this is a bug in savemark"))?);
+        Ok(())
+    }
+}
+
+impl Drop for Flights {
+    /// Requests use memory that belongs to the caller: none goes on behind its back.
+    fn drop(&mut self) {
+        self.tasks.abort_all();
+        block_on(async { while self.tasks.join_next().await.is_some() {} });
+    }
+}

@@ -1,0 +1,157 @@
+//! What stands around a measurement, and what happened meanwhile: the same evidence whoever moves the bytes.
+//!
+//! [`crate::run`] looks with it around its own phases. Whoever runs another program around that program's.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::host;
+use crate::measure::device::{self, BlockDevice};
+use crate::measure::{cache, content, extents, machine, mount};
+use crate::record::{Cache, Conditions, Device, Extents, Machine, Payload};
+use crate::storage::gds;
+
+/// Looks at a directory, the disk below it and the machine.
+#[derive(Clone, Debug, Default)]
+pub struct Witness {
+    directory: Option<PathBuf>,
+    device: Option<BlockDevice>,
+}
+
+/// Counters at one time.
+#[derive(Debug)]
+pub struct Look {
+    device: Option<device::Snapshot>,
+    machine: Option<machine::Snapshot>,
+    gds_bytes: Option<u64>,
+}
+
+impl Witness {
+    /// Of `directory`; without one, of the machine alone.
+    pub fn of(directory: Option<&Path>) -> Self {
+        Self { directory: directory.map(Path::to_path_buf), device: directory.and_then(|d| BlockDevice::of(d).ok()) }
+    }
+
+    /// What can make figures untrue here.
+    pub fn conditions(&self) -> Conditions {
+        host::conditions(self.directory.as_deref(), self.device.as_ref())
+    }
+
+    /// The type of the filesystem; empty where there is none.
+    pub fn filesystem(&self) -> String {
+        self.directory.as_deref().and_then(mount::of).map(|found| found.filesystem).unwrap_or_default()
+    }
+
+    /// The counters now.
+    pub fn look(&self) -> Look {
+        let device = self.device.as_ref().and_then(BlockDevice::snapshot);
+        Look { device, machine: machine::snapshot(), gds_bytes: gds::direct_bytes() }
+    }
+}
+
+impl Look {
+    /// What happened between an earlier look and this one: at the disk, in the machine, and the bytes that went straight into
+    /// GPUs.
+    pub fn since(self, earlier: Self) -> (Option<Device>, Option<Machine>, Option<u64>) {
+        let device = earlier.device.zip(self.device).map(|(before, after)| after.since(&before));
+        let machine = earlier.machine.zip(self.machine).map(|(before, after)| after.since(&before));
+        let gds_bytes = earlier.gds_bytes.zip(self.gds_bytes).map(|(before, after)| after.saturating_sub(before));
+        (device, machine, gds_bytes)
+    }
+}
+
+/// Writes back what is dirty of `files` and asks the page cache to forget them; the effect is told by [`residency`].
+pub fn evict(files: &[PathBuf]) -> Result<()> {
+    for path in files {
+        cache::evict(&open(path)?).map_err(|e| Error::io("drop from the page cache", path, e))?;
+    }
+    Ok(())
+}
+
+/// How much of `files` is in the page cache.
+pub fn residency(files: &[PathBuf]) -> Result<Cache> {
+    Ok(cache::residency(&opened(files)?))
+}
+
+/// Whether `files` have data on the storage.
+pub fn extents(files: &[PathBuf]) -> Result<Extents> {
+    Ok(extents::of(&opened(files)?))
+}
+
+/// What the bytes of `files` look like, from a sample of each; weighed alike.
+pub fn content(files: &[PathBuf]) -> Result<Payload> {
+    use std::os::unix::fs::FileExt;
+    let mut found = Vec::new();
+    for path in files {
+        let file = open(path)?;
+        let bytes = file.metadata().map_err(|e| Error::io("look at", path, e))?.len();
+        let read = |offset, block: &mut [u8]| file.read_exact_at(block, offset);
+        found.push(content::sample(bytes, read).map_err(|e| Error::io("read", path, e))?);
+    }
+    let share = |of: fn(&Payload) -> f64| found.iter().map(of).sum::<f64>() / found.len().max(1) as f64;
+    Ok(Payload {
+        sampled_bytes: found.iter().map(|p| p.sampled_bytes).sum(),
+        zero_share: share(|p| p.zero_share),
+        repeated_share: share(|p| p.repeated_share),
+        entropy_bits: share(|p| p.entropy_bits),
+    })
+}
+
+fn open(path: &Path) -> Result<File> {
+    File::open(path).map_err(|e| Error::io("open", path, e))
+}
+
+fn opened(files: &[PathBuf]) -> Result<Vec<File>> {
+    files.iter().map(|path| open(path)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::disk;
+
+    #[test]
+    fn what_others_did_shows_as_our_own_does() {
+        let root = disk();
+        let witness = Witness::of(Some(root.path()));
+        let before = witness.look();
+        let path = root.path().join("file");
+        std::fs::write(&path, vec![7u8; 4 << 20]).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        let (device, machine, _) = witness.look().since(before);
+        assert!(machine.unwrap().elapsed_ns > 0);
+        if let Some(device) = device {
+            assert!(device.written_bytes >= 4 << 20, "{device:?}");
+        }
+        assert!(!witness.filesystem().is_empty() && witness.conditions().mount.is_some());
+    }
+
+    #[test]
+    fn files_are_dropped_counted_and_looked_at() {
+        let root = disk();
+        let files = ["a", "b"].map(|name| root.path().join(name)).to_vec();
+        std::fs::write(&files[0], vec![0u8; 1 << 20]).unwrap();
+        std::fs::write(&files[1], vec![7u8; 1 << 20]).unwrap();
+        let warm = residency(&files).unwrap();
+        assert_eq!((warm.total_pages, warm.state.as_str()), (512, "warm"));
+        let payload = content(&files).unwrap();
+        assert_eq!((payload.zero_share, payload.entropy_bits), (0.5, 0.0));
+        evict(&files).unwrap();
+        let there = extents(&files).unwrap();
+        assert!(there.bytes == 2 << 20 || there.method != "fiemap", "{there:?}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let files = [PathBuf::from("/no/such/file")];
+        for error in [
+            evict(&files).unwrap_err(),
+            residency(&files).unwrap_err(),
+            extents(&files).unwrap_err(),
+            content(&files).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("/no/such/file"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What is done with a block besides moving it, where somebody asks for it: unique data, looking at it, comparing it.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard};
+
+use super::content::{Content, Dedup, Stamp};
+use super::options::BlockOptions;
+use super::pattern::Place;
+use crate::checkpoint::digest;
+use crate::error::{Error, Result};
+use crate::storage::Operation;
+use crate::trial::Common;
+use crate::worker::{Meter, timed};
+
+/// How often each block of a worker's own part has been written.
+pub struct Ledger {
+    files: u32,
+    range: Range<u64>,
+    /// The highest bit: an I/O on it is under way.
+    generations: Vec<u32>,
+    /// All blocks were written before, as generation 0.
+    laid_out: bool,
+}
+
+const BUSY: u32 = 1 << 31;
+
+impl Ledger {
+    /// Of the blocks `range` of each of `files`.
+    pub fn new(files: u32, range: Range<u64>, laid_out: bool) -> Self {
+        let len = (range.end - range.start) * u64::from(files);
+        Self { files, range, generations: vec![0; len as usize], laid_out }
+    }
+
+    fn at(&mut self, place: Place) -> &mut u32 {
+        let len = self.range.end - self.range.start;
+        let index = u64::from(place.file) * len + place.block - self.range.start;
+        &mut self.generations[index as usize]
+    }
+
+    /// All blocks that hold what was written, from front to back.
+    pub fn written(&self) -> Vec<Place> {
+        let len = self.range.end - self.range.start;
+        let place = |index: u64| Place { file: (index / len) as u32, block: self.range.start + index % len };
+        let written = |index: &u64| self.laid_out || self.generations[*index as usize] > 0;
+        (0..len * u64::from(self.files)).filter(written).map(place).collect()
+    }
+}
+
+/// How the blocks of a worker are written and compared.
+pub struct Verify<'a> {
+    content: Content,
+    /// Whose blocks, and which is the first of its files.
+    owner: u32,
+    first_file: u32,
+    /// Without one, every block is of `generation`.
+    ledger: Option<MutexGuard<'a, Ledger>>,
+    generation: u32,
+    expected: Vec<u8>,
+}
+
+impl<'a> Verify<'a> {
+    /// Of blocks that are written once, as `generation`.
+    pub fn once(common: &Common, owner: usize, generation: u32) -> Self {
+        let (content, owner) = (Content::new(common), owner as u32);
+        Self { content, owner, first_file: 0, ledger: None, generation, expected: Vec::new() }
+    }
+
+    /// Of files that count from `first_file`, and blocks whose generations are in `ledger`, if there is one, or 0.
+    pub fn counted(common: &Common, first_file: u32, ledger: Option<&'a Mutex<Ledger>>) -> Self {
+        let ledger = ledger.map(|ledger| ledger.lock().expect("one worker each"));
+        Self { first_file, ledger, ..Self::once(common, 0, 0) }
+    }
+
+    fn stamp(&mut self, place: Place, transfer: usize) -> Stamp {
+        let generation = self.ledger.as_mut().map_or(self.generation, |ledger| *ledger.at(place) & !BUSY);
+        let (file, offset) = (self.first_file + place.file, place.block * transfer as u64);
+        Stamp { owner: self.owner, file, offset, generation }
+    }
+
+    fn before(&mut self, operation: Operation, place: Place, buffer: &mut [u8]) -> bool {
+        if let Some(ledger) = &mut self.ledger {
+            let generation = ledger.at(place);
+            if *generation & BUSY != 0 {
+                return false;
+            }
+            *generation += u32::from(operation == Operation::Write);
+            *generation |= BUSY;
+        }
+        if operation == Operation::Write {
+            let stamp = self.stamp(place, buffer.len());
+            self.content.fill(stamp, buffer);
+        }
+        true
+    }
+
+    fn after(&mut self, operation: Operation, place: Place, buffer: &[u8], path: &Path) -> Result<()> {
+        if let Some(ledger) = &mut self.ledger {
+            *ledger.at(place) &= !BUSY;
+        }
+        if operation == Operation::Write {
+            return Ok(());
+        }
+        let stamp = self.stamp(place, buffer.len());
+        let mut expected = std::mem::take(&mut self.expected);
+        expected.resize(buffer.len(), 0);
+        self.content.fill(stamp, &mut expected);
+        let difference = self.content.difference(stamp, buffer, &expected);
+        self.expected = expected;
+        difference.map_or(Ok(()), |wrong| Err(Error::corrupt(format!("{}: {wrong}", path.display()))))
+    }
+}
+
+/// What is done with each block of one worker.
+pub struct Care<'a> {
+    checksum: bool,
+    dedup: Option<Dedup>,
+    verify: Option<Verify<'a>>,
+    sum: u64,
+}
+
+impl<'a> Care<'a> {
+    /// As the options say; `None` if that is nothing.
+    pub fn new(options: &BlockOptions, common: &Common, worker: usize, verify: Option<Verify<'a>>) -> Option<Self> {
+        let dedup = options.dedup.map(|percent| Dedup::new(percent, common.seed, worker));
+        let asked = options.checksum || dedup.is_some() || verify.is_some();
+        asked.then_some(Self { checksum: options.checksum, dedup, verify, sum: 0 })
+    }
+
+    /// Makes a block ready to be moved; `false` if an I/O on it is under way.
+    pub fn before(&mut self, operation: Operation, place: Place, buffer: &mut [u8]) -> bool {
+        if operation == Operation::Write
+            && let Some(dedup) = &mut self.dedup
+        {
+            dedup.mark(buffer);
+        }
+        self.verify.as_mut().is_none_or(|verify| verify.before(operation, place, buffer))
+    }
+
+    /// Looks at a block that was moved, of the file at `path`.
+    pub fn after(
+        &mut self,
+        operation: Operation,
+        place: Place,
+        buffer: &[u8],
+        path: &Path,
+        meter: &mut Meter,
+    ) -> Result<()> {
+        let Self { checksum, verify, sum, .. } = self;
+        if !*checksum && verify.is_none() {
+            return Ok(());
+        }
+        timed(&mut meter.thread_time.digest_ns, || {
+            if *checksum && operation == Operation::Read {
+                *sum ^= std::hint::black_box(digest(buffer));
+            }
+            verify.as_mut().map_or(Ok(()), |verify| verify.after(operation, place, buffer, path))
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! Workers that move blocks: what each needs, and the phase that they make.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::Sync;
+use super::calls::Calls;
+use super::care::{Care, Verify};
+use super::content::{Content, Dedup, Stamp};
+use super::files::{Files, allow_open};
+use super::flush::{Flush, Group};
+use super::options::BlockOptions;
+use super::paced::{Paced, Schedule};
+use super::pattern::{Choice, Pattern, Place};
+use super::queued::Queued;
+use crate::buffer::{ALIGN, Arena, Buffer};
+use crate::error::Result;
+use crate::measure::content;
+use crate::payload;
+use crate::phase::{self, Watch};
+use crate::record::{Payload, Phase, Stage};
+use crate::run::Bench;
+use crate::storage::{File, Operation, Queue};
+use crate::trial::Common;
+use crate::worker::Meter;
+use crate::workload::wear_out::WearOut;
+
+/// What a team does.
+pub struct Job<'a> {
+    /// The phase.
+    pub name: &'a str,
+    /// What is asked for; `duration` is the phase's deadline.
+    pub options: &'a BlockOptions,
+    /// The files.
+    pub files: &'a Files,
+    /// A worker has the files of the one so many further.
+    pub shift: usize,
+    /// The blocks of each worker.
+    pub pattern: &'a (dyn Fn(usize) -> Pattern + std::marker::Sync),
+    /// How the blocks of each worker are compared, if they are.
+    pub verify: &'a (dyn Fn(usize) -> Option<Verify<'a>> + std::marker::Sync),
+    /// After the deadline every worker goes on until it has moved as many blocks as the fastest.
+    pub wear_out: bool,
+}
+
+/// What moves blocks.
+pub trait Mover {
+    /// Moves the blocks of `next` until there are no more or the clock shows `until_ns`; nothing is in flight then.
+    fn transfer(&mut self, meter: &mut Meter, next: &mut Pattern, until_ns: u64) -> Result<()>;
+    /// After the last block: makes durable what is not yet.
+    fn flush(&mut self, meter: &mut Meter) -> Result<()>;
+}
+
+/// What one worker has, whatever moves its blocks.
+pub struct Worker<'a> {
+    pub options: &'a BlockOptions,
+    /// Open; none where they are moved whole.
+    pub files: &'a [Arc<dyn File>],
+    pub names: &'a [String],
+    pub choice: Choice,
+    pub care: Option<Care<'a>>,
+    pub flush: Flush<'a>,
+}
+
+impl Worker<'_> {
+    /// Looks at a block that was moved, if somebody asks for it.
+    #[inline]
+    pub fn look(&mut self, operation: Operation, place: Place, block: &[u8], meter: &mut Meter) -> Result<()> {
+        let Some(care) = &mut self.care else { return Ok(()) };
+        let file = place.file as usize;
+        let path = self.files.get(file).map_or_else(|| Path::new(&self.names[file]), |file| file.path());
+        care.after(operation, place, block, path, meter)
+    }
+}
+
+/// Runs the job.
+pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
+    let (options, files, storage) = (job.options, job.files, Arc::clone(&bench.storage));
+    let (workers, direction) = (options.workers as usize, options.direction());
+    let blocks = |worker| (job.pattern)(worker).left();
+    let total = if options.duration.is_some() { 0 } else { (0..workers).map(blocks).sum::<u64>() };
+    bench.control.begin(job.name, total * options.transfer() as u64);
+    let arenas = bench.memory.pool.take(workers, options.buffers() * options.transfer())?;
+    allow_open(workers * files.count() as usize);
+    let open = |worker: usize| files.open(&*storage, direction, worker + job.shift);
+    let opened = (0..workers).map(open).collect::<Result<Vec<_>>>()?;
+    // Filled before the clock starts: making data is not the storage's doing.
+    let filled: Vec<_> = (0..workers).map(|worker| buffers(options, &arenas[worker], bench.common, worker)).collect();
+    let payload = filled.first().filter(|_| direction.writes()).and_then(|first| sample(options, bench.common, first));
+    let filled: Vec<_> = filled.into_iter().map(Mutex::new).collect();
+    let written = if files.is_shared() { opened[0].clone() } else { opened.concat() };
+    let group = (direction.writes() && options.sync == Sync::Group).then(|| Group::new(workers, written));
+    let wear_out = job.wear_out.then(|| WearOut::new(workers));
+    let watch = Watch::start();
+    let team = phase::run(workers, bench.control, |meter| {
+        let index = meter.index;
+        let (files, names) = (&opened[index][..], files.names(index + job.shift));
+        let flush = if direction.writes() { Flush::new(options, files, group.as_ref()) } else { Flush::never() };
+        let care = Care::new(options, bench.common, index, (job.verify)(index));
+        let choice = Choice::new(direction, bench.common.seed, index);
+        let worker = Worker { options, files, names, choice, care, flush };
+        let buffers = std::mem::take(&mut *filled[index].lock().expect("one worker each"));
+        let queue = |depth: usize| -> Result<Box<dyn Queue>> {
+            match job.files.is_whole() {
+                true => storage.queue_of_whole(names, depth as u32),
+                false => storage.queue(files, depth as u32, &arenas[index]),
+            }
+        };
+        meter.split_up(direction.reads() && direction.writes());
+        match options.rate {
+            Some(rate) => {
+                let depth = if storage.calls_block() { 1 } else { options.depth() };
+                let schedule = Schedule::new(rate, workers, index);
+                work(Paced::new(worker, schedule, queue(depth)?, depth, buffers), job, meter, wear_out.as_ref())
+            }
+            None if storage.calls_block() => work(Calls::new(worker, buffers), job, meter, wear_out.as_ref()),
+            None => work(Queued::new(worker, queue(options.depth())?, buffers), job, meter, wear_out.as_ref()),
+        }
+    })?;
+    let moved_ns = team.meters.iter().map(|meter| meter.moved_ns).max().unwrap_or(0);
+    let mut phase = team.into_phase(watch, job.name);
+    if direction.writes() && options.sync == Sync::End {
+        // The application could go on at the first of the two.
+        let stage = |name: &str, elapsed_ns| Stage { name: name.into(), elapsed_ns };
+        phase.stages = vec![stage("transfer", moved_ns), stage("flush", phase.elapsed_ns.saturating_sub(moved_ns))];
+    }
+    phase.payload = payload;
+    phase.durable = direction.writes() && options.sync != Sync::None && bench.storage.durable();
+    phase.verified = (options.verify && direction.reads()).then(|| "every block".to_string());
+    Ok(phase)
+}
+
+/// One worker from its start to its last flush.
+fn work(mut mover: impl Mover, job: &Job, meter: &mut Meter, wear_out: Option<&WearOut>) -> Result<()> {
+    let mut next = (job.pattern)(meter.index);
+    let all = next.left();
+    let deadline_ns = meter.start()?.saturating_add(job.options.duration.map_or(u64::MAX / 2, |span| span.0));
+    let moved = mover.transfer(meter, &mut next, deadline_ns);
+    if let Some(wear_out) = wear_out {
+        wear_out.arrive(if moved.is_ok() { meter.operations } else { 0 });
+        moved?;
+        next.limit(wear_out.wait(meter)?.min(all) - meter.operations);
+        mover.transfer(meter, &mut next, u64::MAX)?;
+    } else {
+        moved?;
+    }
+    meter.moved();
+    mover.flush(meter)
+}
+
+fn buffers(options: &BlockOptions, arena: &Arc<Arena>, common: &Common, worker: usize) -> Vec<Buffer> {
+    let (transfer, count) = (options.transfer(), options.buffers());
+    let mut buffers = arena.cut(transfer);
+    buffers.truncate(count);
+    if options.direction().writes() && !options.verify {
+        for (index, buffer) in buffers.iter_mut().enumerate() {
+            let place = (worker * count + index) * transfer;
+            payload::fill(common.payload, common.seed, place as u64, buffer);
+        }
+    }
+    buffers
+}
+
+/// What the first worker writes; what the others write differs by the seed's place only.
+fn sample(options: &BlockOptions, common: &Common, buffers: &[Buffer]) -> Option<Payload> {
+    let (transfer, made) = (options.transfer(), Content::new(common));
+    let mut dedup = options.dedup.map(|percent| Dedup::new(percent, common.seed, 0));
+    let copy = |offset: u64, block: &mut [u8]| -> Result<()> {
+        if options.verify {
+            made.fill(Stamp { owner: 0, file: 0, offset, generation: 0 }, block);
+        } else if let Some(dedup) = &mut dedup {
+            block.copy_from_slice(&buffers[0][..ALIGN]);
+            dedup.mark(block);
+        } else {
+            let (buffer, at) = (offset as usize / transfer, offset as usize % transfer);
+            block.copy_from_slice(&buffers[buffer][at..at + block.len()]);
+        }
+        Ok(())
+    };
+    let whole = options.verify || options.dedup.is_some();
+    let bytes = if whole { options.size.0 } else { (buffers.len() * transfer) as u64 };
+    content::sample(bytes, copy).ok()
+}

@@ -1,0 +1,304 @@
+//! What the block workloads write, looked at between their phases.
+
+use std::sync::Arc;
+
+use super::content::Stamp;
+use super::geometry::{Geometry, GeometryOptions, Sharing};
+use super::options::{BlockOptions, Order};
+use super::*;
+use crate::control::Control;
+use crate::error::Kind;
+use crate::payload::PayloadKind;
+use crate::record::Phase;
+use crate::run::{Bench, Memory};
+use crate::size::Size;
+use crate::storage::{self, Operation, Storage, object};
+use crate::testing::disk;
+use crate::testing::s3::{Faults, Server};
+use crate::trial::Common;
+use crate::workload::Workload;
+
+/// A workload on a storage, phase by phase.
+struct Rig {
+    common: Common,
+    storage: Arc<dyn Storage>,
+    memory: Memory,
+    control: Control,
+}
+
+impl Rig {
+    fn new(storage: Arc<dyn Storage>) -> Self {
+        let common = Common { payload: PayloadKind::Random, seed: 3, ..Default::default() };
+        Self { common, storage, memory: Memory::default(), control: Control::default() }
+    }
+
+    fn memory() -> Self {
+        Self::new(storage::open(&storage::Options::Memory(Default::default()), storage::Target::default()).unwrap())
+    }
+
+    fn bench(&mut self) -> Bench<'_> {
+        let storage = Arc::clone(&self.storage);
+        Bench { common: &self.common, storage, memory: &mut self.memory, control: &self.control }
+    }
+
+    /// Prepares and runs the first phase.
+    fn begin(&mut self, workload: &mut dyn Workload) -> Phase {
+        workload.prepare(&mut self.bench()).unwrap();
+        let first = workload.phases(&self.bench())[0];
+        workload.run(first, &mut self.bench()).unwrap()
+    }
+
+    fn content(&self, name: &str) -> Vec<u8> {
+        let file = self.storage.open(name).unwrap();
+        let mut bytes = vec![0; file.size().unwrap() as usize];
+        file.read_at(&mut bytes, 0).unwrap();
+        bytes
+    }
+
+    fn change(&self, name: &str, offset: u64, change: impl FnOnce(&mut [u8])) {
+        let file = self.storage.open_for_writing(name).unwrap();
+        let mut block = [0; 4096];
+        file.read_at(&mut block, offset).unwrap();
+        change(&mut block);
+        file.write_at(&block, offset).unwrap();
+    }
+}
+
+fn verified(operation: Operation) -> BlockOptions {
+    let size = Size(1 << 20);
+    BlockOptions { operation, size, transfer_size: Size(16 << 10), workers: 2, verify: true, ..Default::default() }
+}
+
+const SHARED: &str = "savemark-data.bin";
+
+#[test]
+fn a_flipped_bit_and_a_stale_block_are_found_and_named() {
+    for order in [Order::Sequential, Order::Random, Order::Strided(3)] {
+        let (mut rig, options) = (Rig::memory(), verified(Operation::Write));
+        let mut block = Block::new(&options, order);
+        rig.begin(&mut block);
+        assert_eq!(block.phases(&rig.bench()), ["write", "verify"]);
+        let good = block.run("verify", &mut rig.bench()).unwrap();
+        assert_eq!((good.operations, good.verified.as_deref()), (64, Some("every block")), "{order:?}");
+        let old = rig.content(SHARED);
+        let wrong = |block: &mut Block, rig: &mut Rig| {
+            let error = block.run("verify", &mut rig.bench()).unwrap_err();
+            assert_eq!(error.kind, Kind::Corrupt);
+            error.to_string()
+        };
+        rig.change(SHARED, 40 * 4096, |unit| unit[777] ^= 4);
+        let text = wrong(&mut block, &mut rig);
+        assert!(text.contains(SHARED) && text.contains(&format!("byte at offset {}", 40 * 4096 + 777)), "{text}");
+        // Written once more: what was there before is stale now, whole or in part.
+        block.run("write", &mut rig.bench()).unwrap();
+        block.run("verify", &mut rig.bench()).unwrap();
+        let stale = &old[4 * 4096..5 * 4096];
+        rig.change(SHARED, 4 * 4096, |unit| unit.copy_from_slice(stale));
+        let text = wrong(&mut block, &mut rig);
+        let named = text.contains(&format!("offset {} holds a stale block", 4 * 4096));
+        // A random order may not have written this one: then it is as it was.
+        assert!(named || order == Order::Random, "{text}");
+        rig.change(SHARED, 4 * 4096, |unit| unit.copy_from_slice(&old[..4096]));
+        let text = wrong(&mut block, &mut rig);
+        assert!(text.contains("holds another block") || text.contains("found offset 0"), "{text}");
+        block.cleanup(&mut rig.bench()).unwrap();
+        assert!(rig.storage.list().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_read_is_verified_against_what_was_laid_out() {
+    for order in [Order::Sequential, Order::Random] {
+        let (mut rig, options) = (Rig::memory(), verified(Operation::Read));
+        let mut block = Block::new(&options, order);
+        assert_eq!(rig.begin(&mut block).verified.as_deref(), Some("every block"));
+        assert_eq!(block.phases(&rig.bench()), ["read"]);
+        (0..256).for_each(|unit| rig.change(SHARED, unit * 4096, |unit| unit[100] ^= 1));
+        assert_eq!(block.run("read", &mut rig.bench()).unwrap_err().kind, Kind::Corrupt);
+    }
+}
+
+/// Reads and writes of one block may not meet: with 8 of 16 blocks in flight they would.
+#[test]
+fn a_mix_reads_what_was_written_last() {
+    let target = disk();
+    let options = storage::Options::Uring(storage::uring::UringOptions { direct: false, ..Default::default() });
+    let storage = storage::open(&options, target.path()).unwrap();
+    for order in [Order::Sequential, Order::Random] {
+        let mut rig = Rig::new(Arc::clone(&storage));
+        let io = BlockOptions {
+            reads: Some(50),
+            operations: Some(1000),
+            size: Size(512 << 10),
+            ..verified(Operation::Read)
+        };
+        let mut block = Block::new(&io, order);
+        let phase = rig.begin(&mut block);
+        assert_eq!((phase.name.as_str(), phase.operations), ("mix", 2000));
+        assert_eq!(block.run("verify", &mut rig.bench()).unwrap().operations, 32);
+        block.cleanup(&mut rig.bench()).unwrap();
+    }
+}
+
+#[test]
+fn every_worker_has_files_of_its_own() {
+    let (mut rig, options) = (Rig::memory(), BlockOptions { files: Some(3), ..verified(Operation::Write) });
+    let mut block = Block::new(&options, Order::Sequential);
+    assert_eq!(rig.begin(&mut block).user_bytes, 2 * 3 << 20);
+    let names = rig.storage.list().unwrap();
+    assert_eq!(names.len(), 6);
+    assert!(names.iter().all(|name| rig.content(name).len() == 1 << 20));
+    // A block in the place of the same block of another file is found.
+    let other = rig.content(&names[4])[8192..12288].to_vec();
+    rig.change(&names[1], 8192, |unit| unit.copy_from_slice(&other));
+    let error = block.run("verify", &mut rig.bench()).unwrap_err().to_string();
+    assert!(error.contains(&names[1]) && error.contains("of file 1") && error.contains("of file 4"), "{error}");
+}
+
+#[test]
+fn each_byte_of_iors_geometry_is_written_by_the_worker_that_should() {
+    let content = content::Content::new(&Rig::memory().common);
+    for (sharing, random_offsets) in
+        [(Sharing::OneFile, false), (Sharing::OneFile, true), (Sharing::FileEach, false), (Sharing::FileEach, true)]
+    {
+        let options = GeometryOptions {
+            block_size: Size(32 << 10),
+            segments: 3,
+            transfer_size: Size(8 << 10),
+            workers: 4,
+            random_offsets,
+            verify: true,
+            ..Default::default()
+        };
+        let mut rig = Rig::memory();
+        let mut geometry = Geometry::new(&options, sharing);
+        assert_eq!(rig.begin(&mut geometry).operations, 4 * 12);
+        let names = rig.storage.list().unwrap();
+        assert_eq!(names.len(), if sharing == Sharing::OneFile { 1 } else { 4 });
+        for (file, name) in names.iter().enumerate() {
+            let bytes = rig.content(name);
+            assert_eq!(bytes.len(), 4 * 3 * (32 << 10) / names.len());
+            for (index, found) in bytes.chunks(8 << 10).enumerate() {
+                // Segment after segment, in each the blocks of four transfers of worker 0, 1, 2, 3.
+                let owner = if sharing == Sharing::OneFile { index / 4 % 4 } else { file } as u32;
+                let mut expected = vec![0; 8 << 10];
+                content.fill(Stamp { owner, file: 0, offset: (index as u64) << 13, generation: 1 }, &mut expected);
+                assert!(found == expected, "{sharing:?} {name} transfer {index}");
+            }
+        }
+        // Reordered by one: who reads this block is not who wrote it, and says so.
+        let read = geometry.run("read", &mut rig.bench()).unwrap();
+        assert_eq!((read.operations, read.verified.as_deref()), (48, Some("every block")));
+        rig.change(names.last().unwrap(), 4096, |unit| unit[9] ^= 1);
+        let error = geometry.run("read", &mut rig.bench()).unwrap_err();
+        assert!(error.kind == Kind::Corrupt && error.to_string().contains("offset 4096"), "{error}");
+        geometry.cleanup(&mut rig.bench()).unwrap();
+        assert!(rig.storage.list().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn as_many_blocks_repeat_as_asked_for() {
+    for percent in [0, 40, 100] {
+        let mut rig = Rig::memory();
+        let dedup = Some(percent);
+        let options = BlockOptions { size: Size(4 << 20), dedup, transfer_size: Size(4096), ..Default::default() };
+        let phase = rig.begin(&mut Block::new(&options, Order::Sequential));
+        let bytes = rig.content(SHARED);
+        let unique = bytes.chunks(4096).collect::<std::collections::HashSet<_>>().len();
+        let (low, high) = ((100 - percent as usize) * 1024 / 100, (100 - percent as usize) * 1024 / 100 + 8);
+        assert!((low.saturating_sub(60)..=high + 60).contains(&unique), "{percent}: {unique} of 1024");
+        let told = phase.payload.unwrap().repeated_share * 100.0;
+        assert!((told - f64::from(percent)).abs() < 12.0, "{percent}: {told}");
+    }
+}
+
+fn bucket(server: &Server) -> Arc<dyn Storage> {
+    let environment = object::Environment::from_variables(server.environment());
+    let options = object::ObjectOptions { retries: 3, ..Default::default() };
+    Arc::new(object::open_in(&options, &server.url("blocks").into(), &environment).unwrap())
+}
+
+#[test]
+fn whole_objects_are_put_and_got_by_one_request_each() {
+    let root = disk();
+    let server = Server::start(root.path());
+    let size = Size(256 << 10);
+    let whole =
+        BlockOptions { files: Some(5), size, transfer_size: size, queue_depth: 3, ..verified(Operation::Write) };
+    for (reads, order) in [(None, Order::Sequential), (None, Order::Random), (Some(50), Order::Random)] {
+        let mut rig = Rig::new(bucket(&server));
+        let options = BlockOptions { reads, operations: Some(20), ..whole.clone() };
+        let mut block = Block::new(&options, order);
+        block.prepare(&mut rig.bench()).unwrap();
+        let before = server.counts().0;
+        let phase = block.run(options.direction().name(), &mut rig.bench()).unwrap();
+        assert_eq!((phase.operations, server.counts().0 - before), (40, 40), "{order:?}");
+        assert_eq!(phase.durable, true);
+        block.run("verify", &mut rig.bench()).unwrap();
+        assert_eq!(rig.storage.list().unwrap().len(), 10);
+        block.cleanup(&mut rig.bench()).unwrap();
+        assert!(rig.storage.list().unwrap().is_empty());
+    }
+    // What the server sends wrong, or refuses, is told with the object's name.
+    let read = BlockOptions { operation: Operation::Read, ..whole.clone() };
+    let mut rig = Rig::new(bucket(&server));
+    let mut block = Block::new(&read, Order::Sequential);
+    block.prepare(&mut rig.bench()).unwrap();
+    server.set(Faults { flips: 1000, ..Default::default() });
+    let error = block.run("read", &mut rig.bench()).unwrap_err();
+    assert!(error.kind == Kind::Corrupt && error.to_string().contains("savemark-data-000"), "{error}");
+    server.set(Faults { always: Some((hyper::StatusCode::FORBIDDEN, "AccessDenied")), ..Default::default() });
+    let mut block = Block::new(&whole, Order::Sequential);
+    block.prepare(&mut rig.bench()).unwrap();
+    let error = block.run("write", &mut rig.bench()).unwrap_err().to_string();
+    assert!(error.contains("savemark-data-000"), "{error}");
+}
+
+#[test]
+fn an_object_is_moved_whole_or_written_from_front_to_back() {
+    let root = disk();
+    let server = Server::start(root.path());
+    let some = BlockOptions { size: Size(1 << 20), workers: 2, ..Default::default() };
+    for (options, order, word) in [
+        (
+            BlockOptions { files: Some(2), transfer_size: Size(64 << 10), ..some.clone() },
+            Order::Sequential,
+            "--transfer-size",
+        ),
+        (BlockOptions { reads: Some(50), ..some.clone() }, Order::Sequential, "--files"),
+        (some.clone(), Order::Random, "sequential"),
+        (BlockOptions { sync: Sync::None, ..some.clone() }, Order::Sequential, "--sync end"),
+    ] {
+        let mut rig = Rig::new(bucket(&server));
+        let error = Block::new(&options, order).prepare(&mut rig.bench()).unwrap_err();
+        assert!(error.kind == Kind::Usage && error.hint.as_deref().unwrap_or_default().contains(word), "{error}");
+    }
+    let mut rig = Rig::new(bucket(&server));
+    let options = BlockOptions { transfer_size: Size(128 << 10), ..verified(Operation::Write) };
+    let mut block = Block::new(&options, Order::Sequential);
+    assert_eq!(rig.begin(&mut block).user_bytes, 1 << 20);
+    assert_eq!(rig.storage.list().unwrap().len(), 2, "an object of each worker");
+    block.run("verify", &mut rig.bench()).unwrap();
+    let geometry =
+        GeometryOptions { block_size: Size(1 << 20), segments: 1, workers: 2, verify: true, ..Default::default() };
+    let error = Geometry::new(&geometry, Sharing::OneFile).prepare(&mut rig.bench()).unwrap_err();
+    assert!(error.hint.unwrap().contains("file_per_process"));
+    block.cleanup(&mut rig.bench()).unwrap();
+    let mut each = Geometry::new(&geometry, Sharing::FileEach);
+    rig.begin(&mut each);
+    each.run("read", &mut rig.bench()).unwrap();
+}
+
+/// What somebody else has under our name is neither overwritten nor removed.
+#[test]
+fn a_file_that_is_there_already_stays() {
+    let mut rig = Rig::memory();
+    let options = BlockOptions { files: Some(2), size: Size(1 << 20), ..Default::default() };
+    rig.storage.create("savemark-data-0000-000001.bin").unwrap().write_at(b"theirs", 0).unwrap();
+    let mut block = Block::new(&options, Order::Sequential);
+    assert!(block.prepare(&mut rig.bench()).is_err());
+    block.cleanup(&mut rig.bench()).unwrap();
+    assert_eq!(rig.storage.list().unwrap(), ["savemark-data-0000-000001.bin"]);
+    assert_eq!(rig.content("savemark-data-0000-000001.bin"), b"theirs");
+}

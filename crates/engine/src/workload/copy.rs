@@ -1,0 +1,402 @@
+//! Copy files between the target and a directory of this machine, in both directions, as `aws s3 cp` and its kin do.
+//!
+//! `upload` copies from the directory to the target, `download` back into new files, which are then compared.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Workload;
+use super::block::Sync;
+use crate::error::{Error, Result};
+use crate::measure::{clock, content};
+use crate::payload;
+use crate::phase::{self, Watch};
+use crate::record::{Cache, Payload, Phase};
+use crate::run::Bench;
+use crate::size::Size;
+use crate::storage::posix::{self, PosixOptions};
+use crate::storage::{File, Storage};
+use crate::trial::Common;
+use crate::witness;
+use crate::worker::Meter;
+
+/// Options of `copy`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CopyOptions {
+    /// The directory of this machine to copy from and into; its page cache is used, as copiers do.
+    pub disk: Option<PathBuf>,
+    /// Files to copy.
+    pub items: u64,
+    /// Bytes of each.
+    pub file_size: Size,
+    /// Bytes that are read and written at a time.
+    pub transfer_size: Size,
+    /// Threads; they share the files, and the transfers of one file where it can be written at any offset.
+    pub workers: u32,
+    /// Whether files that were downloaded are made durable, inside the time. An object always is.
+    pub sync: Sync,
+}
+
+impl Default for CopyOptions {
+    fn default() -> Self {
+        Self {
+            disk: None,
+            items: 1,
+            file_size: Size(64 << 20),
+            transfer_size: Size(8 << 20),
+            workers: 4,
+            sync: Sync::End,
+        }
+    }
+}
+
+impl CopyOptions {
+    /// Checks what the types cannot say.
+    pub fn validate(&self) -> Result<()> {
+        if self.disk.is_none() {
+            return Err(Error::usage("disk: copy needs a directory of this machine").hint("use --disk /mnt/scratch"));
+        }
+        if !(1..=1024).contains(&self.workers) || !(1..=u64::from(u32::MAX)).contains(&self.items) {
+            return Err(Error::usage("workers must be 1 to 1024, and items at least 1"));
+        }
+        if self.file_size.0 == 0 || !(1..=1 << 30).contains(&self.transfer_size.0) {
+            return Err(Error::usage("file_size: at least 1 byte; transfer_size: 1 byte to 1GiB"));
+        }
+        if self.sync == Sync::Each {
+            return Err(Error::usage("sync: a copy is made durable at the end of each file, or never")
+                .hint("use --sync end or --sync none"));
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.items * self.file_size.0
+    }
+}
+
+/// The workload.
+pub struct Copy<'a> {
+    options: &'a CopyOptions,
+    /// The folder that we made in `disk`.
+    folder: Option<PathBuf>,
+    disk: Option<Arc<dyn Storage>>,
+}
+
+impl<'a> Copy<'a> {
+    /// With these options.
+    pub fn new(options: &'a CopyOptions) -> Self {
+        Self { options, folder: None, disk: None }
+    }
+
+    fn disk(&self) -> &Arc<dyn Storage> {
+        self.disk.as_ref().expect("opened by prepare")
+    }
+
+    fn folder(&self) -> &Path {
+        self.folder.as_deref().expect("made by prepare")
+    }
+
+    fn names(&self, kind: &str) -> Vec<String> {
+        (0..self.options.items).map(|item| format!("savemark-{kind}-{item:08}.bin")).collect()
+    }
+
+    fn paths(&self, kind: &str) -> Vec<PathBuf> {
+        self.names(kind).iter().map(|name| self.folder().join(name)).collect()
+    }
+
+    /// Writes the files to upload: together they are one stream of data, so that no two are alike.
+    fn lay_out(&self, common: &Common) -> Result<()> {
+        let (size, step) = (self.options.file_size.0, 4 << 20);
+        let mut buffer = vec![0; size.min(step) as usize];
+        for (item, name) in self.names("copy").iter().enumerate() {
+            let file = self.disk().create(name)?;
+            for offset in (0..size).step_by(step as usize) {
+                let part = &mut buffer[..(size - offset).min(step) as usize];
+                payload::fill(common.payload, common.seed, item as u64 * size + offset, part);
+                file.write_at(part, offset).map_err(|e| Error::io("write", file.path(), e))?;
+            }
+            file.sync()?;
+        }
+        Ok(())
+    }
+
+    fn copy(&self, bench: &Bench, from: &dyn Storage, to: &dyn Storage, names: Names) -> Result<phase::Team> {
+        let whole = !to.rewrites();
+        let job = Job::new(self.options, from, to, names, whole);
+        phase::run(self.options.workers as usize, bench.control, |meter| job.work(meter))
+    }
+
+    /// Holds what came back against the data itself, which nobody has to keep.
+    fn compare(&self, common: &Common) -> Result<()> {
+        let (size, step) = (self.options.file_size.0, 4 << 20);
+        let (mut found, mut wanted) = (vec![0; size.min(step) as usize], vec![0; size.min(step) as usize]);
+        for (item, name) in self.names("back").iter().enumerate() {
+            let file = self.disk().open(name)?;
+            for offset in (0..size).step_by(step as usize) {
+                let len = (size - offset).min(step) as usize;
+                file.read_at(&mut found[..len], offset).map_err(|e| Error::io("read", file.path(), e))?;
+                payload::fill(common.payload, common.seed, item as u64 * size + offset, &mut wanted[..len]);
+                if found[..len] != wanted[..len] {
+                    let why = format!("{} is not what was uploaded (from byte {offset} on)", file.path().display());
+                    return Err(Error::corrupt(why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn payload(&self) -> Result<Payload> {
+        let first = self.paths("copy").into_iter().take(16).collect::<Vec<_>>();
+        if self.options.file_size.0 >= content::BLOCK as u64 {
+            witness::content(&first)
+        } else {
+            Ok(Payload::default())
+        }
+    }
+}
+
+/// What the files are called where they come from, and where they go.
+type Names = (Vec<String>, Vec<String>);
+
+/// A file that is being copied.
+struct Open {
+    from: Arc<dyn File>,
+    to: Arc<dyn File>,
+}
+
+/// What the workers share.
+struct Job<'a> {
+    options: &'a CopyOptions,
+    from: &'a dyn Storage,
+    to: &'a dyn Storage,
+    names: Names,
+    /// Whether one worker copies a whole file, from front to back.
+    whole: bool,
+    next: AtomicU64,
+    files: Vec<Mutex<Option<Arc<Open>>>>,
+    /// Transfers that each file still needs.
+    left: Vec<AtomicUsize>,
+}
+
+impl<'a> Job<'a> {
+    fn new(options: &'a CopyOptions, from: &'a dyn Storage, to: &'a dyn Storage, names: Names, whole: bool) -> Self {
+        let steps = options.file_size.0.div_ceil(options.transfer_size.0) as usize;
+        let count = names.0.len();
+        let files = (0..count).map(|_| Mutex::new(None)).collect();
+        let left = (0..count).map(|_| AtomicUsize::new(steps)).collect();
+        Self { options, from, to, names, whole, next: AtomicU64::new(0), files, left }
+    }
+
+    fn steps(&self) -> u64 {
+        self.options.file_size.0.div_ceil(self.options.transfer_size.0)
+    }
+
+    fn work(&self, meter: &mut Meter) -> Result<()> {
+        let mut buffer = vec![1; self.options.transfer_size.0.min(self.options.file_size.0) as usize];
+        meter.start()?;
+        let units = if self.whole { self.names.0.len() as u64 } else { self.names.0.len() as u64 * self.steps() };
+        loop {
+            let unit = self.next.fetch_add(1, Ordering::Relaxed);
+            if unit >= units {
+                return Ok(());
+            }
+            let (item, steps) = match self.whole {
+                true => (unit, 0..self.steps()),
+                false => (unit / self.steps(), unit % self.steps()..unit % self.steps() + 1),
+            };
+            for step in steps {
+                meter.check()?;
+                self.transfer(item as usize, step, &mut buffer, meter)?;
+            }
+        }
+    }
+
+    fn transfer(&self, item: usize, step: u64, buffer: &mut [u8], meter: &mut Meter) -> Result<()> {
+        let open = self.open(item)?;
+        let offset = step * self.options.transfer_size.0;
+        let len = (self.options.file_size.0 - offset).min(self.options.transfer_size.0) as usize;
+        let began = clock::now();
+        open.from.read_at(&mut buffer[..len], offset).map_err(|e| Error::io("read", open.from.path(), e))?;
+        open.to.write_at(&buffer[..len], offset).map_err(|e| Error::io("write", open.to.path(), e))?;
+        let now = clock::now();
+        meter.count_call(now - began, len as u64, now);
+        if self.left[item].fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.end(item, &open, meter)?;
+        }
+        Ok(())
+    }
+
+    /// Opens a file for whoever comes first; the others share it.
+    fn open(&self, item: usize) -> Result<Arc<Open>> {
+        let mut slot = self.files[item].lock().expect("no panic while held");
+        if let Some(open) = &*slot {
+            return Ok(Arc::clone(open));
+        }
+        let open =
+            Arc::new(Open { from: self.from.open(&self.names.0[item])?, to: self.to.create(&self.names.1[item])? });
+        *slot = Some(Arc::clone(&open));
+        Ok(open)
+    }
+
+    /// After its last transfer: makes a file durable, or an object be there.
+    fn end(&self, item: usize, open: &Open, meter: &mut Meter) -> Result<()> {
+        *self.files[item].lock().expect("no panic while held") = None;
+        if self.whole || self.options.sync == Sync::End {
+            let began = clock::now();
+            open.to.sync()?;
+            meter.sync_latency.record(clock::now() - began);
+        }
+        Ok(())
+    }
+}
+
+impl Workload for Copy<'_> {
+    fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
+        let disk = self.options.disk.as_deref().expect("validated");
+        let folder = disk.join(format!("savemark-copy-{}", std::process::id()));
+        fs::create_dir(&folder).map_err(|e| Error::io("make the directory", &folder, e))?;
+        self.folder = Some(folder.clone());
+        self.disk = Some(Arc::new(posix::open(&PosixOptions { direct: false }, &folder)?));
+        self.lay_out(bench.common)?;
+        Ok(None)
+    }
+
+    fn phases(&self, _: &Bench) -> Vec<&'static str> {
+        vec!["upload", "download"]
+    }
+
+    fn run(&mut self, name: &str, bench: &mut Bench) -> Result<Phase> {
+        let upload = name == "upload";
+        let (here, there) = (self.names("copy"), self.names("data"));
+        let cache = self.drop_caches(upload, bench)?;
+        bench.control.begin(name, self.options.bytes());
+        let watch = Watch::start();
+        let (disk, target) = (Arc::clone(self.disk()), Arc::clone(&bench.storage));
+        let team = if upload {
+            self.copy(bench, &*disk, &*target, (here, there))?
+        } else {
+            self.copy(bench, &*target, &*disk, (there, self.names("back")))?
+        };
+        let mut phase = team.into_phase(watch, name);
+        let to = if upload { &target } else { &disk };
+        phase.durable = (self.options.sync == Sync::End || !to.rewrites()) && to.durable();
+        if upload {
+            phase.payload = Some(self.payload()?);
+        } else {
+            self.compare(bench.common)?;
+            phase.verified = Some("every byte".into());
+        }
+        phase.cache = Some(cache);
+        Ok(phase)
+    }
+
+    fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {
+        self.disk = None;
+        let removed = self.names("data").iter().try_for_each(|name| bench.storage.remove(name));
+        match self.folder.take() {
+            Some(folder) => fs::remove_dir_all(&folder).map_err(|e| Error::io("remove", &folder, e))?,
+            None => return Ok(()),
+        }
+        removed
+    }
+}
+
+impl Copy<'_> {
+    /// Drops what is to be read from the page cache.
+    fn drop_caches(&self, upload: bool, bench: &Bench) -> Result<Cache> {
+        let (storage, names) =
+            if upload { (self.disk(), self.names("copy")) } else { (&bench.storage, self.names("data")) };
+        storage.evict(&names)?;
+        storage.residency(&names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Control;
+    use crate::run::{Engine, Moment};
+    use crate::testing::disk;
+    use crate::trial::Trial;
+
+    fn trial(target: &Path, disk: &Path, more: &str) -> Trial {
+        let text = format!(
+            r#"{{"workload":"copy","storage":"posix","direct":false,"target":{target:?},"disk":{disk:?},{more}}}"#
+        );
+        Trial::parse(&text).unwrap()
+    }
+
+    fn left(directory: &Path) -> usize {
+        fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn files_go_there_and_come_back() {
+        let (there, here) = (disk(), disk());
+        for more in [
+            r#""items":3,"file_size":10000,"transfer_size":4096"#,
+            r#""items":40,"file_size":1,"workers":8"#,
+            r#""items":1,"file_size":9000001,"transfer_size":1048576,"sync":"none""#,
+        ] {
+            let trial = trial(there.path(), here.path(), more);
+            let record = Engine::new().run(&trial, &Control::default()).unwrap();
+            let names: Vec<_> = record.phases.iter().map(|phase| phase.name.as_str()).collect();
+            assert_eq!(names, ["upload", "download"]);
+            let options = match &trial.workload {
+                super::super::Options::Copy(options) => options,
+                _ => unreachable!(),
+            };
+            for phase in &record.phases {
+                assert_eq!(phase.user_bytes, options.bytes(), "{more}");
+                assert_eq!(phase.durable, options.sync == Sync::End);
+                assert_eq!(phase.operations, options.items * options.file_size.0.div_ceil(options.transfer_size.0));
+            }
+            assert_eq!(record.phases[1].verified.as_deref(), Some("every byte"));
+            assert_eq!((left(there.path()), left(here.path())), (0, 0), "nothing is left");
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_corrupt() {
+        let (there, here) = (disk(), disk());
+        let trial = trial(there.path(), here.path(), r#""items":2,"file_size":10000"#);
+        let mut around = |moment, phase: &str| {
+            if moment == Moment::After && phase == "upload" {
+                let path = there.path().join("savemark-data-00000001.bin");
+                let mut bytes = fs::read(&path).unwrap();
+                bytes[9999] ^= 1;
+                fs::write(&path, bytes).unwrap();
+            }
+            Ok(())
+        };
+        let error = Engine::new().run_around(&trial, &Control::default(), &mut around).unwrap_err();
+        assert_eq!(error.kind, crate::Kind::Corrupt);
+        assert!(error.to_string().contains("back-00000001"), "{error}");
+        assert_eq!((left(there.path()), left(here.path())), (0, 0), "nothing is left");
+    }
+
+    #[test]
+    fn what_cannot_be_copied_is_refused() {
+        for (more, why) in [
+            (r#""disk":null"#, "disk"),
+            (r#""disk":"/x","sync":"each""#, "sync"),
+            (r#""disk":"/x","file_size":0"#, "file_size"),
+            (r#""disk":"/x","workers":0"#, "workers"),
+        ] {
+            let text = format!(r#"{{"workload":"copy","storage":"posix","target":"/y",{more}}}"#);
+            let error = Trial::parse(&text).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        let here = disk();
+        let trial = trial(here.path(), Path::new("/no/such/place"), r#""items":1"#);
+        let error = Engine::new().run(&trial, &Control::default()).unwrap_err();
+        assert!(error.to_string().contains("/no/such/place"), "{error}");
+        assert_eq!(left(here.path()), 0);
+    }
+}

@@ -1,0 +1,412 @@
+//! Save a running program, kill it, restore it, and see that it goes on with the right memory.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Workload;
+use super::checkpoint::check_chunk_size;
+use crate::checkpoint::tree::TreeSource;
+use crate::checkpoint::tree_sink::TreeSink;
+use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions};
+use crate::codec::{self, CodecName};
+use crate::error::{Error, Result};
+use crate::measure::clock;
+use crate::phase::Watch;
+use crate::process::criu::{Criu, Ended};
+use crate::process::folder::Folder;
+use crate::process::program::{Kind, Program};
+use crate::process::tree::{self, Tree};
+use crate::process::{self, After, DumpOptions, images};
+use crate::record::{PathTaken, Phase, ProcessTimes};
+use crate::run::Bench;
+use crate::size::{Size, Span};
+
+/// Options of `process`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProcessOptions {
+    /// The program: `memory` (one Python process), `threads` (with four), `tree` (four processes with pipes between them). Its
+    /// memory is filled with `payload`, and it answers with a checksum.
+    pub program: Kind,
+    /// A command to run instead (through sh): it cannot be asked, so only CRIU's and the engine's own checks are made.
+    pub cmd: Option<String>,
+    /// How long the command is left alone before it is saved.
+    pub ready_after: Span,
+    /// Bytes of memory that the program holds beside its own.
+    pub size: Size,
+    /// How CRIU's images travel.
+    pub mode: Mode,
+    /// What happens to a chunk between the program and the storage.
+    pub codec: CodecName,
+    /// Level of the codec; its default (1) when left out.
+    pub level: Option<i32>,
+    /// Parallel streams, each a thread with a shard of its own; 0 for one, one step at a time.
+    pub streams: u32,
+    /// Bytes of an image in a chunk, the unit of codec and checksum, and of I/O.
+    pub chunk_size: Size,
+    /// Chunks in flight per stream.
+    pub queue_depth: u32,
+}
+
+/// How CRIU's images travel between the program and the storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Through pipes into the engine, and back.
+    #[default]
+    Stream,
+    /// As files that CRIU itself writes and reads, then synced: no codec, no streams, no checksums.
+    Images,
+    /// As files in memory (/dev/shm), which are then saved as any files are; restored there first.
+    Tmpfs,
+    /// As `images`, and restored lazily: the program runs at once, a page comes when it is touched.
+    Lazy,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Images => "images",
+            Self::Tmpfs => "tmpfs",
+            Self::Lazy => "lazy",
+        }
+    }
+
+    fn is_plain(self) -> bool {
+        matches!(self, Self::Images | Self::Lazy)
+    }
+}
+
+impl Default for ProcessOptions {
+    fn default() -> Self {
+        Self {
+            program: Kind::Memory,
+            cmd: None,
+            ready_after: Span(1_000_000_000),
+            size: Size(256 << 20),
+            mode: Mode::Stream,
+            codec: CodecName::None,
+            level: None,
+            streams: 4,
+            chunk_size: Size(1 << 20),
+            queue_depth: 2,
+        }
+    }
+}
+
+impl ProcessOptions {
+    /// Checks what the types cannot say.
+    pub fn validate(&self) -> Result<()> {
+        codec::new(self.codec, self.level, false)?;
+        check_chunk_size(self.chunk_size)?;
+        if self.streams > 1024 || !(1..=1024).contains(&self.queue_depth) {
+            return Err(Error::usage("streams: at most 1024; queue_depth: 1 to 1024"));
+        }
+        if self.mode.is_plain() && (self.codec != CodecName::None || self.streams != 0) {
+            return Err(Error::usage(format!("mode: with {} CRIU writes its files itself", self.mode.name()))
+                .hint("use codec none and streams 0"));
+        }
+        Ok(())
+    }
+
+    fn save_options(&self) -> SaveOptions {
+        SaveOptions {
+            codec: self.codec,
+            level: self.level,
+            streams: self.streams,
+            chunk_bytes: self.chunk_size.0 as usize,
+            queue_depth: self.queue_depth,
+        }
+    }
+
+    fn restore_options(&self) -> RestoreOptions {
+        RestoreOptions { queue_depth: self.queue_depth, in_place: false }
+    }
+}
+
+/// What is saved.
+enum Subject {
+    Ours(Program),
+    /// A command of the user's.
+    Own(i32),
+}
+
+impl Subject {
+    fn pid(&self) -> i32 {
+        match self {
+            Self::Ours(program) => program.pid,
+            Self::Own(pid) => *pid,
+        }
+    }
+
+    fn own(cmd: &str, ready_after: Span) -> Result<Self> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &format!("exec {cmd}")]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // SAFETY: setsid may be called between fork and exec.
+        unsafe { command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into)) };
+        #[allow(clippy::zombie_processes)] // killing the tree reaps it
+        let child = command.spawn().map_err(|e| Error::io("start", Path::new("/bin/sh"), e))?;
+        let own = Self::Own(child.id() as i32);
+        std::thread::sleep(Duration::from_nanos(ready_after.0));
+        own.check_alive()?;
+        Ok(own)
+    }
+
+    fn check_alive(&self) -> Result<()> {
+        match tree::state(self.pid()) {
+            None | Some('Z') => Err(Error::failed(format!("the program (process {}) has ended by itself", self.pid()))
+                .hint("cmd: a command that goes on; see what it writes by running it in a terminal")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        if let Self::Own(pid) = self {
+            let _ = Tree::restored(*pid, Vec::new()).kill();
+        }
+    }
+}
+
+/// The workload.
+pub struct Process<'a> {
+    options: &'a ProcessOptions,
+    subject: Option<Subject>,
+    /// Images beside the checkpoint, where there are any.
+    folder: Option<Folder>,
+}
+
+impl<'a> Process<'a> {
+    /// With these options.
+    pub fn new(options: &'a ProcessOptions) -> Self {
+        Self { options, subject: None, folder: None }
+    }
+
+    fn subject(&mut self) -> Result<&mut Subject> {
+        self.subject.as_mut().ok_or_else(|| Error::failed("the program was not started"))
+    }
+
+    fn save(&mut self, bench: &mut Bench) -> Result<Phase> {
+        let pid = self.subject()?.pid();
+        if let Subject::Ours(program) = self.subject()? {
+            program.check(bench.control, "sum")?;
+        }
+        match self.options.mode {
+            Mode::Stream => {
+                let dump = DumpOptions { pid, after: After::Kill, criu_options: Vec::new() };
+                let options = self.options.save_options();
+                let saved = process::save(&*bench.storage, &dump, &options, &mut bench.memory.pool, bench.control);
+                saved.map(|(_, phase)| phase)
+            }
+            Mode::Tmpfs => self.save_through_memory(pid, bench),
+            Mode::Images | Mode::Lazy => self.save_plain(pid, bench),
+        }
+    }
+
+    /// CRIU's files in memory, then saved as any files.
+    fn save_through_memory(&mut self, pid: i32, bench: &mut Bench) -> Result<Phase> {
+        let (criu, folder) = (Criu::find()?, Folder::below(Path::new("/dev/shm"))?);
+        let (mut watch, before) = (Watch::start(), Tree::of(pid)?.cpu_ns());
+        let dumped = images::dump(&criu, pid, folder.path(), bench.control)?;
+        watch.stage("dump");
+        let source = TreeSource::open(folder.path())?;
+        let options = self.options.save_options();
+        let (_, saved) = checkpoint::save(&source, &*bench.storage, &options, &mut bench.memory.pool, bench.control)?;
+        let mut times = self.times(&criu, &dumped.done, Tree::of(pid)?.cpu_ns().saturating_sub(before));
+        times.processes = Tree::of(pid)?.pids().len() as u32;
+        watch.stage("save");
+        let mut phase = joined(watch.finish("save"), saved);
+        add(&mut phase, times, dumped.done.ended);
+        dumped.kill()?;
+        Ok(phase)
+    }
+
+    /// CRIU's files on the storage, synced.
+    fn save_plain(&mut self, pid: i32, bench: &mut Bench) -> Result<Phase> {
+        let (criu, folder) = (Criu::find()?, Folder::below(directory(bench)?)?);
+        let (mut watch, before) = (Watch::start(), Tree::of(pid)?.cpu_ns());
+        let dumped = images::dump(&criu, pid, folder.path(), bench.control)?;
+        watch.stage("dump");
+        let opened = fs::File::open(folder.path()).map_err(|e| Error::io("open", folder.path(), e))?;
+        rustix::fs::syncfs(&opened).map_err(|e| Error::io("sync the filesystem of", folder.path(), e))?;
+        watch.stage("flush");
+        let mut phase = watch.finish("save");
+        let mut times = self.times(&criu, &dumped.done, Tree::of(pid)?.cpu_ns().saturating_sub(before));
+        times.processes = Tree::of(pid)?.pids().len() as u32;
+        (phase.user_bytes, phase.durable) = (images::bytes_in(folder.path())?, bench.storage.durable());
+        phase.stored_bytes = phase.user_bytes;
+        add(&mut phase, times, dumped.done.ended);
+        dumped.kill()?;
+        self.folder = Some(folder);
+        Ok(phase)
+    }
+
+    fn restore(&mut self, bench: &mut Bench) -> Result<Phase> {
+        let names = self.names(bench)?;
+        bench.storage.evict(&names)?;
+        let (cache, extents) = (bench.storage.residency(&names)?, bench.storage.extents(&names)?);
+        let start = clock::now();
+        let mut phase = match self.options.mode {
+            Mode::Stream => {
+                let options = self.options.restore_options();
+                process::restore(&*bench.storage, &options, &mut bench.memory.pool, bench.control)?.phase
+            }
+            Mode::Tmpfs => self.restore_through_memory(bench)?,
+            Mode::Images | Mode::Lazy => self.restore_plain(bench)?,
+        };
+        self.ask(start, &mut phase, bench)?;
+        Ok(Phase { cache: Some(cache), extents, ..phase })
+    }
+
+    /// The restored program answers, and then tells what is in its memory.
+    fn ask(&mut self, start: u64, phase: &mut Phase, bench: &Bench) -> Result<()> {
+        let run_ns = phase.elapsed_ns;
+        let subject = self.subject()?;
+        subject.check_alive()?;
+        let Subject::Ours(program) = subject else {
+            phase.notes.push("a command of the user's own: its memory was checked by checksums of chunks alone".into());
+            return Ok(());
+        };
+        program.check(bench.control, "ping")?;
+        phase.elapsed_ns = clock::now() - start;
+        let answer_ns = phase.elapsed_ns.saturating_sub(run_ns);
+        phase.stages.push(crate::record::Stage { name: "first_answer".into(), elapsed_ns: answer_ns });
+        program.check(bench.control, "sum")?;
+        if let Some(times) = &mut phase.process {
+            (times.first_answer_ns, times.resident_ns) = (Some(phase.elapsed_ns), Some(clock::now() - start));
+        }
+        phase.verified = Some("the program's memory".into());
+        Ok(())
+    }
+
+    fn restore_through_memory(&mut self, bench: &mut Bench) -> Result<Phase> {
+        let (criu, folder) = (Criu::find()?, Folder::below(Path::new("/dev/shm"))?);
+        let (root, mut watch) = (self.subject()?.pid(), Watch::start());
+        let (sink, options) = (TreeSink::new(&folder.path().join("images"))?, self.options.restore_options());
+        let (_, fetched) =
+            checkpoint::restore(&*bench.storage, &sink, &options, &mut bench.memory.pool, bench.control)?;
+        sink.finish()?;
+        watch.stage("fetch");
+        let done = images::restore(&criu, root, &folder.path().join("images"), false, bench.control)?;
+        watch.stage("restore");
+        let mut phase = joined(watch.finish("restore"), fetched);
+        let mut times = self.times(&criu, &done, Tree::of(root)?.cpu_ns());
+        times.processes = Tree::of(root)?.pids().len() as u32;
+        add(&mut phase, times, done.ended);
+        Ok(phase)
+    }
+
+    fn restore_plain(&mut self, bench: &mut Bench) -> Result<Phase> {
+        let (criu, root) = (Criu::find()?, self.subject()?.pid());
+        let folder = self.folder.as_ref().ok_or_else(|| Error::failed("there are no images"))?;
+        let mut watch = Watch::start();
+        let done = images::restore(&criu, root, folder.path(), self.options.mode == Mode::Lazy, bench.control)?;
+        watch.stage("restore");
+        let mut phase = watch.finish("restore");
+        let mut times = self.times(&criu, &done, Tree::of(root)?.cpu_ns());
+        times.processes = Tree::of(root)?.pids().len() as u32;
+        phase.user_bytes = images::bytes_in(folder.path())?;
+        phase.stored_bytes = phase.user_bytes;
+        add(&mut phase, times, done.ended);
+        Ok(phase)
+    }
+
+    fn times(&self, criu: &Criu, done: &images::Done, program_cpu_ns: u64) -> ProcessTimes {
+        ProcessTimes {
+            criu: criu.version.clone(),
+            mode: self.options.mode.name().into(),
+            criu_cpu_ns: done.ended.cpu.user_ns + done.ended.cpu.system_ns,
+            program_cpu_ns,
+            stats: done.stats.clone(),
+            ..Default::default()
+        }
+    }
+
+    /// The files that a restore reads, below the storage's directory.
+    fn names(&self, bench: &Bench) -> Result<Vec<String>> {
+        let Some(folder) = &self.folder else {
+            let manifest = checkpoint::restore::open(&*bench.storage)?;
+            let shards = manifest.shards.iter().map(|shard| shard.name.clone());
+            return Ok(shards.chain([MANIFEST.to_string()]).collect());
+        };
+        let path = folder.path();
+        let entries = fs::read_dir(path).map_err(|e| Error::io("list", path, e))?.flatten();
+        let below = |file: PathBuf| Some(format!("{}/{}", path.file_name()?.to_str()?, file.file_name()?.to_str()?));
+        Ok(entries.filter_map(|entry| below(entry.path())).collect())
+    }
+}
+
+/// The directory that CRIU itself can write to.
+fn directory<'b>(bench: &'b Bench) -> Result<&'b Path> {
+    bench.storage.directory().ok_or_else(|| {
+        Error::usage("mode: CRIU writes files into directories only").hint("for this storage use mode stream or tmpfs")
+    })
+}
+
+/// The measurements of the part that moved bytes, in a phase that did more: of its stages, `save` or `fetch` was that part.
+fn joined(whole: Phase, part: Phase) -> Phase {
+    let mut stages = Vec::new();
+    for mut stage in whole.stages {
+        if matches!(&*stage.name, "save" | "fetch") {
+            let known: u64 = part.stages.iter().map(|stage| stage.elapsed_ns).sum();
+            stages.extend(part.stages.iter().cloned());
+            (stage.name, stage.elapsed_ns) = ("files".into(), stage.elapsed_ns.saturating_sub(known));
+        }
+        stages.push(stage);
+    }
+    let (elapsed_ns, cpu_user_ns, cpu_system_ns) = (whole.elapsed_ns, whole.cpu_user_ns, whole.cpu_system_ns);
+    Phase { elapsed_ns, cpu_user_ns, cpu_system_ns, stages, ..part }
+}
+
+fn add(phase: &mut Phase, times: ProcessTimes, ended: Ended) {
+    phase.cpu_user_ns += ended.cpu.user_ns;
+    phase.cpu_system_ns += ended.cpu.system_ns + times.program_cpu_ns;
+    phase.process = Some(times);
+}
+
+impl Workload for Process<'_> {
+    fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
+        Criu::find()?.check()?;
+        if self.options.mode.is_plain() {
+            directory(bench)?;
+        }
+        tree::adopt();
+        let (common, options) = (bench.common, self.options);
+        self.subject = Some(match &options.cmd {
+            Some(cmd) => Subject::own(cmd, options.ready_after)?,
+            None => {
+                let (payload, seed) = (common.payload, common.seed);
+                Subject::Ours(Program::start(options.program, payload, seed, options.size.0, bench.control)?)
+            }
+        });
+        Ok(None)
+    }
+
+    fn phases(&self, bench: &Bench) -> Vec<&'static str> {
+        if bench.storage.keeps() { vec!["save", "restore"] } else { vec!["save"] }
+    }
+
+    fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase> {
+        if phase == "save" { self.save(bench) } else { self.restore(bench) }
+    }
+
+    fn describe(&self, path: &mut PathTaken) {
+        if self.options.mode.is_plain() {
+            super::own_calls(path, false);
+            path.notes.push("files written and read by CRIU".into());
+        }
+    }
+
+    fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {
+        (self.subject, self.folder) = (None, None);
+        checkpoint::remove(&*bench.storage)
+    }
+}

@@ -1,0 +1,101 @@
+//! Evidence around what other programs do, and data for them: each function converts and returns JSON text.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use savemark_engine::payload::{PayloadKind, fill};
+use savemark_engine::run::Moment;
+use savemark_engine::witness;
+use savemark_engine::{Error, Result};
+use serde_json::json;
+
+use crate::raise;
+
+/// Calls who stands around the phases; what it raises ends the trial.
+pub fn call(around: Option<&Py<PyAny>>, moment: Moment, phase: &str) -> Result<()> {
+    let Some(around) = around else { return Ok(()) };
+    let moment = if moment == Moment::Before { "before" } else { "after" };
+    Python::attach(|py| around.call1(py, (moment, phase)).map(drop).map_err(|e| Error::failed(e.value(py).to_string())))
+}
+
+/// Looks at a directory, the disk below it and the machine.
+#[pyclass]
+struct Witness {
+    witness: witness::Witness,
+    before: Option<witness::Look>,
+}
+
+#[pymethods]
+impl Witness {
+    #[new]
+    #[pyo3(signature = (directory=None))]
+    fn new(directory: Option<PathBuf>) -> Self {
+        Self { witness: witness::Witness::of(directory.as_deref()), before: None }
+    }
+
+    /// What can make figures untrue here.
+    fn conditions(&self) -> String {
+        crate::json(&self.witness.conditions())
+    }
+
+    /// The type of the filesystem; empty where there is none.
+    fn filesystem(&self) -> String {
+        self.witness.filesystem()
+    }
+
+    /// Takes the counters before.
+    fn begin(&mut self) {
+        self.before = Some(self.witness.look());
+    }
+
+    /// What happened since `begin`: device and machine, null where nobody tells.
+    fn end(&mut self) -> String {
+        let after = self.witness.look();
+        let (device, machine, _) = self.before.take().map_or((None, None, None), |before| after.since(before));
+        json!({"device": device, "machine": machine}).to_string()
+    }
+}
+
+/// Asks the page cache to forget files.
+#[pyfunction]
+fn evict(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<()> {
+    py.detach(|| witness::evict(&files)).map_err(|e| raise(py, e))
+}
+
+/// How much of files is in the page cache.
+#[pyfunction]
+fn residency(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<String> {
+    py.detach(|| witness::residency(&files)).map(|found| crate::json(&found)).map_err(|e| raise(py, e))
+}
+
+/// Whether files have data on the storage.
+#[pyfunction]
+fn extents(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<String> {
+    py.detach(|| witness::extents(&files)).map(|found| crate::json(&found)).map_err(|e| raise(py, e))
+}
+
+/// What the bytes of files look like.
+#[pyfunction]
+fn content(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<String> {
+    py.detach(|| witness::content(&files)).map(|found| crate::json(&found)).map_err(|e| raise(py, e))
+}
+
+/// `bytes` bytes of data of the kind, from `offset` on.
+#[pyfunction]
+fn payload<'py>(py: Python<'py>, kind: &str, seed: u64, offset: u64, bytes: usize) -> PyResult<Bound<'py, PyBytes>> {
+    let kind: PayloadKind = serde_json::from_value(kind.into()).map_err(|e| raise(py, Error::usage(e.to_string())))?;
+    PyBytes::new_with(py, bytes, |buffer| {
+        fill(kind, seed, offset, buffer);
+        Ok(())
+    })
+}
+
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Witness>()?;
+    module.add_function(wrap_pyfunction!(evict, module)?)?;
+    module.add_function(wrap_pyfunction!(residency, module)?)?;
+    module.add_function(wrap_pyfunction!(extents, module)?)?;
+    module.add_function(wrap_pyfunction!(content, module)?)?;
+    module.add_function(wrap_pyfunction!(payload, module)?)
+}

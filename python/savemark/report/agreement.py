@@ -1,0 +1,244 @@
+"""`savemark crosscheck`: this program and other tools, side by side, as data and as Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.text import Text
+
+from savemark.records import phases, read_run
+from savemark.records.run import Run
+from savemark.report import sides
+from savemark.report.comparison import interval, p_text
+from savemark.report.table import Datum, Line, Table
+from savemark.report.words import gbs
+from savemark.run.crosscheck import HEAD
+from savemark.stats.effect import Effect
+from savemark.stats.pairs import Key, Pair, Times, compare
+from savemark.stats.repeats import repeats_needed
+from savemark.study.keys import ENGINE
+
+WORDS = {"not told apart": "tied", "too few repeats": "too few repeats to tell"}
+HOW = (
+    "Each line is the median of its repeats, interleaved with those of the others; ± is half its "
+    "95 % interval, or half the range below 6 repeats. Ratio: rate against savemark’s, with a "
+    "bootstrap interval of the change. Tied: the exact Mann-Whitney test, Holm-corrected over "
+    "the {count} comparisons, cannot tell them apart at 0.05. CPU is that of the whole process, its "
+    "start included; what the kernel does for it elsewhere is not in it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One phase of one tool."""
+
+    tool: str
+    phase: str
+    rate: float  # bytes or operations per second
+    unit: str  # "B" or "op"
+    spread: float | None  # ± share
+    cpu_s_per_op: float
+    pair: Pair | None  # against this program; None for itself
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One kind of work."""
+
+    name: str
+    run: Run
+    rows: list[Row]
+    refused: dict[str, str]
+
+
+def read(folder: Path) -> list[Part]:
+    """Read the run folders of a crosscheck; all its comparisons are one family."""
+    head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
+    runs = [(each, read_run(folder / each["name"])) for each in head]
+    samples = [_samples(run) for _, run in runs]
+    found: dict[tuple[int, str, str], Pair] = {}
+    for each in _paired(samples):
+        found |= each
+    return [
+        Part(each["name"], run, _rows(number, samples[number], found), each["refused"])
+        for number, (each, run) in enumerate(runs)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    seconds: tuple[float, ...]  # per unit: a byte or an operation
+    unit: str
+    cpu_s_per_op: float
+
+
+def _samples(run: Run) -> dict[tuple[str, str], _Sample]:
+    """Return the times of each tool and phase per byte, or per operation where names are moved."""
+    frame = phases(run).filter(pl.col("phase").is_not_null() & (pl.col("phase") != "prepare"))
+    found = {}
+    for (tool, phase), rows in frame.group_by("tool", "phase", maintain_order=True):
+        unit = "op" if rows["workload"][0] in ("metadata", "random") else "B"
+        column = "io_count" if unit == "op" else "user_bytes"
+        seconds = (rows["elapsed_ns"] / 1e9 / rows[column]).to_list()
+        cpu = int(rows["cpu_user_ns"].sum()) + int(rows["cpu_system_ns"].sum())
+        per_op = cpu / 1e9 / max(int(rows["io_count"].sum()), 1)
+        found[str(tool), str(phase)] = _Sample(tuple(seconds), unit, per_op)
+    return found
+
+
+def _paired(
+    samples: Sequence[dict[tuple[str, str], _Sample]],
+) -> list[dict[tuple[int, str, str], Pair]]:
+    tools = dict.fromkeys(tool for part in samples for tool, _ in part if tool != ENGINE)
+
+    def times(wanted: str) -> dict[Key, Times]:
+        return {
+            Key(str(number), "", phase): Times(sample.seconds, 0)
+            for number, part in enumerate(samples)
+            for (tool, phase), sample in part.items()
+            if tool == wanted
+        }
+
+    compared = compare(times(ENGINE), [times(tool) for tool in tools])
+    return [
+        {(int(pair.key.label), tool, pair.key.phase): pair for pair in pairs}
+        for tool, pairs in zip(tools, compared, strict=True)
+    ]
+
+
+def _rows(
+    number: int,
+    samples: dict[tuple[str, str], _Sample],
+    pairs: dict[tuple[int, str, str], Pair],
+) -> list[Row]:
+    from savemark.stats import spread
+
+    order = list(dict.fromkeys(phase for _, phase in samples))
+    rows = []
+    for (tool, phase), sample in samples.items():
+        each = spread(sample.seconds)
+        half = (each.high - each.low) / 2 / each.median
+        pair = pairs.get((number, tool, phase))
+        if pair is None and tool != ENGINE:
+            continue  # this program has no such phase
+        cpu = sample.cpu_s_per_op
+        rows.append(Row(tool, phase, 1 / each.median, sample.unit, half, cpu, pair, each.n))
+    return sorted(rows, key=lambda row: (order.index(row.phase), row.tool != ENGINE, -row.rate))
+
+
+def _table(part: Part) -> Table:
+    heads = ["phase", "tool", "rate", "±", "ratio", "[95 %]", "p", "", "CPU µs/op"]
+    return Table(part.name, part.name, heads, [_line(row) for row in part.rows])
+
+
+def _line(row: Row) -> Line:
+    rate = f"{gbs(row.rate)} GB/s" if row.unit == "B" else f"{row.rate / 1e3:.1f} k/s"
+    half = "–" if row.spread is None else f"{row.spread * 100:.0f} %"
+    data = [Datum(row.phase), Datum(row.tool), Datum(rate, row.rate), Datum(half, 0.0)]
+    if row.pair is None:
+        data += [Datum("1", 1.0), Datum(""), Datum(""), Datum("")]
+    else:
+        ratio = 1 / row.pair.ratio.value
+        verdict = WORDS.get(row.pair.verdict, row.pair.verdict)
+        data += [Datum(f"{ratio:.2f}", ratio), Datum(interval(_of_rates(row.pair.ratio)))]
+        data += [Datum(p_text(row.pair.p_adjusted), row.pair.p_adjusted), Datum(verdict)]
+    return Line([*data, Datum(f"{row.cpu_s_per_op * 1e6:.1f}", row.cpu_s_per_op)])
+
+
+def _of_rates(times: Effect) -> Effect:
+    """Return the ratio of rates from that of times."""
+    if times.low is None or times.high is None:
+        return Effect(1 / times.value, None, None, times.method)
+    return Effect(1 / times.value, 1 / times.high, 1 / times.low, times.method)
+
+
+def markdown(parts: Sequence[Part]) -> str:
+    """Return the tables, what could not be compared and why, and how to read them."""
+    first = parts[0].run
+    text = ["# Crosscheck", "", _where(first), ""]
+    for part in parts:
+        text += [f"## {part.name}: {_said(part)}", "", _table(part).markdown()]
+        text += [f"* {why}" for why in dict.fromkeys(part.refused.values())]
+        text += [""] if part.refused else []
+    text += ["## Versions", "", *(f"* {name} {said}" for name, said in _versions(parts)), ""]
+    return "\n".join([*text, _how(parts), ""])
+
+
+def show(parts: Sequence[Part], console: Console) -> None:
+    """Print the same on a terminal."""
+    console.print(Text(_where(parts[0].run)))
+    for part in parts:
+        console.print()
+        console.print(Text(f"{part.name}: {_said(part)}", "bold"))
+        sides.print_table(console, _table(part))
+        for why in dict.fromkeys(part.refused.values()):
+            console.print(Text(f"left out: {why}", "dim"))
+    console.print()
+    console.print(Text(_how(parts), "dim"))
+
+
+def as_json(parts: Sequence[Part]) -> dict[str, Any]:
+    """Return it as data, base units."""
+    return {
+        "schema": 1,
+        "versions": dict(_versions(parts)),
+        "parts": [
+            {"name": part.name, "run": str(part.run.folder), "refused": part.refused}
+            | {"rows": [_row_json(row) for row in part.rows]}
+            for part in parts
+        ],
+    }
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    data: dict[str, Any] = {"tool": row.tool, "phase": row.phase, "n": row.n}
+    data["bytes_per_s" if row.unit == "B" else "operations_per_s"] = row.rate
+    data |= {"half_width": row.spread, "cpu_s_per_operation": row.cpu_s_per_op}
+    if row.pair is not None:
+        data |= {"ratio": 1 / row.pair.ratio.value, "p_adjusted": row.pair.p_adjusted}
+        data["verdict"] = WORDS.get(row.pair.verdict, row.pair.verdict)
+    return data
+
+
+def _where(run: Run) -> str:
+    target = run.targets[0].target if run.targets else ""
+    cpu = (run.host.get("cpu") or {}).get("model") or "?"
+    return f"{target} · {cpu} · Linux {run.host.get('kernel_release')} · savemark {run.version}"
+
+
+def _said(part: Part) -> str:
+    """Return the options in words: what every tool was told."""
+    trial = next((e.record["trial"] for e in part.run.entries if e.record), {})
+    names = ("storage", "size", "items", "transfer_size", "queue_depth", "streams", "workers")
+    names += ("direct", "sync", "duration", "payload")
+    from savemark.records.frame import shown
+
+    said = ((name, trial.get(name)) for name in names)
+    words = [f"{n.replace('_', ' ')} {shown(n, v)}" for n, v in said if v is not None]
+    repeats = int(part.run.study.get("repeats") or 0)
+    return ", ".join([f"{repeats} repeat{'s' * (repeats != 1)}", *words])
+
+
+def _versions(parts: Sequence[Part]) -> list[tuple[str, str]]:
+    found = {}
+    for part in parts:
+        for entry in part.run.entries:
+            tool = (entry.record or {}).get("tool")
+            if tool:
+                found[tool["name"]] = tool["version"] or "of unknown version"
+    return sorted(found.items())
+
+
+def _how(parts: Sequence[Part]) -> str:
+    tests = sum(row.pair is not None for part in parts for row in part.rows)
+    needed = repeats_needed(tests) if tests else 0
+    few = any(row.pair and row.pair.verdict == "too few repeats" for p in parts for row in p.rows)
+    more = f" With --repeats {needed} every comparison can be tested." if few else ""
+    return HOW.format(count=tests) + more

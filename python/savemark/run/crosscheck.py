@@ -1,0 +1,172 @@
+"""The same settings through this program and every tool that is there, one study per kind of work.
+
+Each study is an ordinary one, with `tool` as a factor: its blocks interleave the tools, its run
+folder can be reported and checked. What a tool cannot express is left out of it, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import savemark._engine as engine
+from savemark.errors import SavemarkError, usage
+from savemark.run.request import Request
+from savemark.run.start import start
+from savemark.run.target import Target
+from savemark.run.watcher import Watcher
+from savemark.study.keys import ENGINE, TOOL, Trial, resolve
+from savemark.study.model import Study
+from savemark.tools import commands
+
+MIB = 1 << 20
+HEAD = "crosscheck.json"
+# Random bytes: every tool can make or copy them, and no storage makes them smaller.
+COMMON: Trial = {"payload": "random"}
+IN_DIRECTORY: dict[str, Trial] = {
+    "sequential": {"transfer_size": MIB, "queue_depth": 1},
+    "queued": {"workload": "sequential", "transfer_size": MIB, "queue_depth": 8},
+    "unsynced": {"workload": "sequential", "transfer_size": MIB, "queue_depth": 1, "sync": "none"},
+    "random": {"transfer_size": 4096, "queue_depth": 16, "duration": 3, "operation": "read"},
+    "metadata": {"items": 10_000},
+}
+IN_BUCKET: dict[str, Trial] = {
+    "sequential": {"transfer_size": 8 * MIB, "queue_depth": 4, "part_size": 8 * MIB},
+    "checkpoint": {"streams": 4, "chunk_size": 8 * MIB, "part_size": 8 * MIB, "codec": "none"},
+    "random": {"transfer_size": 64 << 10, "queue_depth": 8, "duration": 3, "operation": "read"},
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kind of work: its study, and which tool cannot do what of it, and why."""
+
+    name: str
+    study: Study
+    refused: dict[str, str]  # by "tool" or "tool operation"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line asked for."""
+
+    target: Target
+    tools: Sequence[str]
+    only: Sequence[str]
+    size: int
+    repeats: int
+
+
+def parts(wanted: Wanted) -> list[Part]:
+    """Return the studies in which at least one tool can stand beside this program."""
+    kinds = IN_BUCKET if wanted.target.url else IN_DIRECTORY
+    for name in wanted.only:
+        if name not in kinds:
+            raise usage(f"--only {name}: no such part", f"one of: {', '.join(kinds)}")
+    made = [_part(name, wanted) for name in kinds if not wanted.only or name in wanted.only]
+    useful = [part for part in made if len(part.study.factors[TOOL]) > 1]
+    if not useful:
+        reasons = "; ".join(dict.fromkeys(why for part in made for why in part.refused.values()))
+        raise usage(
+            f"no tool is here that could be held against this program: {reasons or 'none is on PATH'}",
+            f"install one of: {', '.join(commands.RUNNABLE)}",
+        )
+    return useful
+
+
+def run(wanted: Wanted, out: Path, watcher: Watcher, command: tuple[str, ...]) -> list[Path]:
+    """Run every part into a folder of its own below `out`; return the folders."""
+    found = parts(wanted)
+    out.mkdir(parents=True, exist_ok=True)
+    if any(out.iterdir()):
+        raise usage(f"{out} is not empty", "choose another --out")
+    folders = []
+    for part in found:
+        folder = out / part.name
+        request = Request(
+            study=None,
+            targets=[wanted.target],
+            flags={},
+            out=folder,
+            command=command,
+            made=part.study,
+        )
+        start(request, watcher)
+        folders.append(folder)
+    head = [{"name": part.name, "refused": part.refused} for part in found]
+    (out / HEAD).write_text(json.dumps(head, indent=1) + "\n", encoding="utf-8")
+    return folders
+
+
+def _part(name: str, wanted: Wanted) -> Part:
+    kinds = IN_BUCKET if wanted.target.url else IN_DIRECTORY
+    trial: Trial = {"workload": name, **COMMON, **kinds[name], **_storage(name, wanted.target)}
+    if trial["workload"] != "metadata":
+        trial["size"] = wanted.size
+    factors: dict[str, list[object]] = {}
+    if trial["workload"] == "sequential":
+        factors["operation"] = ["write", "read"]
+    if name == "unsynced":
+        factors["operation"] = ["write"]
+    exclude, refused, able = [], {}, [ENGINE]
+    for tool in wanted.tools:
+        levels = factors.get("operation", [None])
+        reasons = {level: _refusal(trial, tool, level, wanted.target) for level in levels}
+        refusals = {level: why for level, why in reasons.items() if why}
+        refused |= {f"{tool} {level}" if level else tool: why for level, why in refusals.items()}
+        if len(refusals) < len(levels):
+            able.append(tool)
+            exclude += [{"operation": level, TOOL: tool} for level in refusals]
+    study = Study(
+        name=f"crosscheck-{name}",
+        title=f"The same {name} work through savemark and through other tools",
+        budget_s=600,
+        repeats=wanted.repeats,
+        order="shuffled",
+        defaults={},
+        ceilings={},
+        trial=trial,
+        factors={**factors, TOOL: able},
+        exclude=exclude,
+    )
+    return Part(name, study, refused)
+
+
+def _refusal(trial: Trial, tool: str, operation: object, target: Target) -> str | None:
+    """Return why a tool cannot express a trial."""
+    asked = {**trial, TOOL: tool, **({"operation": operation} if operation else {})}
+    try:
+        resolve(asked, target.name)
+    except SavemarkError as error:
+        return error.message
+    return None
+
+
+def _storage(name: str, target: Target) -> Trial:
+    if target.url:
+        return {"storage": "object"}
+    kind = (json.loads(engine.host(target.directory)).get("target") or {}).get("class")
+    direct = kind != "memory"
+    queued = name in ("queued", "random") and direct and _has_uring()
+    return {"storage": "uring" if queued else "posix", "direct": direct}
+
+
+def _has_uring() -> bool:
+    return any(
+        each["name"] == "io_uring" and each["available"] for each in json.loads(engine.features())
+    )
+
+
+def chosen(names: str | None) -> list[str]:
+    """Return the tools asked for, or all that are here; one that is not is a usage error."""
+    here = commands.installed()
+    if names is None:
+        return here
+    asked = [name.strip() for name in names.split(",")]
+    for name in asked:
+        commands.command(name)
+        if name not in here:
+            raise usage(f"{name} is not on PATH", f"here are: {', '.join(here) or 'none'}")
+    return asked

@@ -1,0 +1,150 @@
+"""A trial that another tool runs: laid out, evicted and witnessed as ours, and recorded alike."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import savemark._engine as engine
+from savemark.run import child, memory, place
+from savemark.run.phases import Phase
+from savemark.study.keys import Trial, split_ours
+from savemark.tools import commands
+from savemark.tools.commands.job import Job, Step
+from savemark.tools.commands.version import version
+
+Json = dict[str, Any]
+Progress = Callable[[Json], object]
+Around = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """Runs trials of other tools; what they print is kept below `folder`."""
+
+    folder: Path
+    engine: engine.Engine
+
+    def run(self, trial: Trial, name: str, moved: Progress, around: Around | None = None) -> Json:
+        """Run one trial in a place of its own, and remove it; `name` is that of its files.
+
+        `around` is called before and after each phase, outside its time.
+        """
+        around = around or _nobody
+        started_unix_ns, start_ns = time.time_ns(), time.monotonic_ns()
+        tool = str(trial["tool"])
+        with place.below(str(trial["target"])) as here, memory.folder(trial.get("disk")) as source:
+            asked = split_ours(trial)[0]
+            resolved: Trial = json.loads(engine.resolve(json.dumps({**asked, "target": here})))
+            scratch = Path(source) / "scratch"
+            scratch.mkdir()
+            job = Job({**resolved, "tool": tool}, here, str(scratch), source)
+            steps = commands.command(tool).steps(job)
+            witness = engine.Witness(None if job.in_bucket else here)
+            conditions = json.loads(witness.conditions())
+            phases = self._prepare(job, steps)
+            files: list[Json] = []
+            for number, step in enumerate(steps):
+                moved({"phase": step.phase, "done_bytes": 0, "total_bytes": step.user_bytes})
+                kept = f"{name}-{number}-{step.phase}"
+                around("before", step.phase)
+                phase, file = self._step(job, step, kept, witness)
+                around("after", step.phase)
+                phases.append(phase)
+                files.append(file)
+            filesystem = witness.filesystem()
+        return {
+            "schema": 1,
+            "trial": {**resolved, "tool": tool, "target": trial["target"]},
+            "started_unix_ns": started_unix_ns,
+            "elapsed_ns": time.monotonic_ns() - start_ns,
+            "path": _path(job, filesystem),
+            "buffer_bytes": None,
+            "conditions": conditions,
+            "phases": phases,
+            "tool": {"name": tool, "version": version(tool), "runs": files},
+        }
+
+    def _prepare(self, job: Job, steps: list[Step]) -> list[Json]:
+        """Lay out what is read, reserve what is written, and make the data that is copied."""
+        memory.make_sources(job, steps)
+        if job.trial["workload"] not in ("sequential", "random"):
+            return []
+        prepared = json.loads(self.engine.prepare(json.dumps(split_ours(dict(job.trial))[0])))
+        return [prepared] if prepared else []
+
+    def _step(self, job: Job, step: Step, kept: str, witness: engine.Witness) -> tuple[Json, Json]:
+        """Run one process between two looks at the machine."""
+        phase = Phase(job, step)
+        phase.drop_caches()
+        self.folder.mkdir(exist_ok=True)
+        out, err = (self.folder / f"{kept}.{kind}" for kind in ("out", "err"))
+        memory.write_aws_config(job, step)
+        witness.begin()
+        ended = child.run(step.argv, None if step.discard else out, err, step.environment)
+        seen = json.loads(witness.end())
+        report = self._keep(job, step, kept, out, err)
+        if ended.status:
+            said = err.read_text(errors="replace") if err.exists() else ""
+            said = said or (out.read_text(errors="replace") if out.exists() else "")
+            raise child.failure(job.tool, ended, said, err if err.exists() else out)
+        found = phase.finish(ended, seen, report)
+        return found, _run_of(step, ended, self.folder, report)
+
+    def _keep(self, job: Job, step: Step, kept: str, out: Path, err: Path) -> Path | None:
+        """Keep what the tool said, its result beside it; return what its reader has to read."""
+        printed = [path for path in (out, err) if path.exists() and not _drop_empty(path)]
+        if step.result is None:
+            return next(iter(printed), None)
+        made = Path(job.scratch) / step.result
+        if not made.exists():
+            return None
+        suffix = "".join(made.suffixes)
+        result = self.folder / f"{kept}{suffix}"
+        result.write_bytes(made.read_bytes())
+        made.unlink()
+        return result
+
+
+def _nobody(_moment: str, _phase: str) -> None:
+    pass
+
+
+def _drop_empty(path: Path) -> bool:
+    if path.stat().st_size:
+        return False
+    path.unlink()
+    return True
+
+
+def _run_of(step: Step, ended: child.Ended, folder: Path, report: Path | None) -> Json:
+    """Return what is recorded of a process: enough to run it again, and to know its output."""
+    run: Json = {
+        "phase": step.phase,
+        "command": list(step.argv),
+        "exit_status": ended.status,
+        "elapsed_ns": ended.elapsed_ns,
+    }
+    if report is not None:
+        data = report.read_bytes()
+        run["file"] = f"{folder.name}/{report.name}"
+        run |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    return run
+
+
+def _path(job: Job, filesystem: str) -> Json:
+    notes = [] if job.in_bucket else ["laid out and dropped from the page cache by savemark"]
+    return {
+        "storage": job.tool,
+        "direct": bool(job.trial.get("direct")),
+        "fixed_buffers": False,
+        "registered_files": False,
+        "alignment_bytes": 0,
+        "filesystem": filesystem,
+        "notes": notes,
+    }

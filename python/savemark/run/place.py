@@ -1,0 +1,28 @@
+"""A folder of its own for a trial of another tool, below the run's folder in the target."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import savemark._engine as engine
+
+
+@contextmanager
+def below(target: str) -> Iterator[str]:
+    """Make the folder, and remove it with all that the tool has left there."""
+    if "://" in target:
+        url = f"{target}/tool-{uuid4().hex[:8]}"
+        try:
+            yield url
+        finally:
+            engine.Bucket(url).clear("")
+    else:
+        made = tempfile.mkdtemp(prefix="tool-", dir=target)
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made)

@@ -1,0 +1,244 @@
+"""The studies acceptance, mounts and gpu-read-grid: small live runs, and made-up ones."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from made_grid import make_grid
+from savemark.report import build, mounts
+from savemark.report.analysis import analyse
+from savemark.report.figures import all_figures
+from savemark.report.gpu_grid import tables as grid_tables
+from savemark.report.published import short, tables
+from savemark.study.keys import Keys
+from savemark.study.load import load
+from savemark.study.shipped import shipped
+
+
+def run(folder, *words):
+    done = subprocess.run(
+        [sys.executable, "-m", "savemark", "run", *words, "--out", "run"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "run", done
+
+
+@pytest.fixture(scope="module")
+def acceptance(tmp_path_factory):
+    """Two file systems that have no stripes."""
+    folder = tmp_path_factory.mktemp("acceptance")
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+    small = ["--repeats", "2", "--block-size", "256k", "--transfer-size", "64k", "--segments", "2"]
+    small += ["--items", "40,80", "--workers", "1,2", "--size", "2m"]
+    return run(folder, "acceptance", *small, "disk=./a", "pool=./b")
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mounts")
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+    return run(folder, "mounts", "--repeats", "2", "--size", "1m", "disk=./a", "share=./b")
+
+
+def figure(name):
+    return next(each for each in all_figures() if each.name == name)
+
+
+def rows(table):
+    return [[datum.text for datum in line.data] for line in table.lines]
+
+
+def values(chart):
+    sets = chart.to_dict()["datasets"].values()
+    return [row for each in sets for row in (json.loads(each) if isinstance(each, str) else each)]
+
+
+def test_stripes_that_are_not_there_are_left_out_with_the_reason(acceptance):
+    folder, done = acceptance
+    told = [line for line in done.stderr.splitlines() if "unavailable" in line]
+    assert len(told) == 2, "one line for each target"
+    assert "stripe_count=1" in told[0]
+    assert "stripes no files" in told[0]
+    assert "savemark-2" not in told[0], "not the folder that is gone by now"
+    assert "stripes no files" in (folder / "report.html").read_text()
+    head = json.loads((folder / "run.json").read_text())
+    assert not any(entry["factors"].get("part") == "stripes" for entry in head["plan"])
+
+
+def test_the_originals_figures_are_drawn_with_its_statistics(acceptance):
+    analysis = analyse(acceptance[0])
+    expected = {
+        "acceptance_shared_write": ["shared file, write"],
+        "acceptance_shared_read": ["shared file, read"],
+        "acceptance_fpp_write": ["file per process, write"],
+        "acceptance_md_easy": ["metadata easy, disk", "metadata easy, pool"],
+        "acceptance_md_hard": ["metadata hard, disk", "metadata hard, pool"],
+    }
+    for name, titles in expected.items():
+        assert figure(name).absent(analysis) is None
+        panels = figure(name).draw(analysis)
+        assert sorted(panel.title for panel in panels) == titles
+    chart = figure("acceptance_shared_write").draw(analysis)[0].chart
+    dots = [row for row in values(chart) if row["line"] == "disk" and row["x"] == "2"]
+    middle = next(row for row in dots if "low" in row)
+    speeds = [row["y"] for row in dots if "low" not in row]
+    assert middle["y"] == pytest.approx(sum(speeds) / len(speeds)), "a mean, as published"
+    rates = analysis.frame.filter(
+        (analysis.frame["part"] == "shared file")
+        & (analysis.frame["label"] == "disk")
+        & (analysis.frame["phase"] == "write")
+        & (analysis.frame["workers"] == "2")
+    )
+    gib = (rates["user_bytes"] / rates["elapsed_ns"] * 1e9 / 2**30).to_list()
+    assert sorted(speeds) == pytest.approx(sorted(gib)), "GiB/s are 2^30 bytes, not MiB / 1000"
+    lines = {row["line"] for row in values(figure("acceptance_md_easy").draw(analysis)[0].chart)}
+    assert lines == {"creation", "stat", "read", "rename", "removal"}
+
+
+def test_the_highest_speeds_come_from_the_records(acceptance):
+    analysis = analyse(acceptance[0])
+    (table,) = tables(analysis)
+    assert table.name == "acceptance_maxima"
+    found = {(row[0], row[1], row[2]): row for row in rows(table)}
+    assert len(found) == 2 * (2 + 2 + 5 + 5)
+    cells = next(r for r in analysis.results if r.label == "pool").by_given()["shared file"].cells
+    best = max(cells, key=lambda cell: cell.phases["write"].speed)
+    row = found["pool", "shared file", "write"]
+    assert row[3] == best.setting.removeprefix("shared file, ")
+    assert "GiB/s" in row[6]
+    assert "kop/s" in found["disk", "metadata hard", "creation"][6]
+
+
+def test_a_write_has_two_speeds_in_one_trial(paths):
+    analysis = analyse(paths[0])
+    names = [table.name for table in tables(analysis)]
+    assert names == ["legacy_bandwidth", "legacy_iops", "mounts"]
+    for row in mounts.application(analysis, "disk", "sequential write"):
+        assert 0 < row["until_ns"] < row["elapsed_ns"], "the flush comes after the last write"
+        assert row["durable"]
+        assert row["user_bytes"] == 4 << 20, "four files"
+    corrected = {(row[0], row[1]): row for row in rows(tables(analysis)[2])}
+    write = corrected["Sequential Write", "share"]
+    assert float(write[2]) > float(write[5]) > 0, "what is safe is slower"
+    assert corrected["Sequential Read", "disk"][5] == "–", "reading needs no flush"
+    legacy = {row[0]: row[1:] for row in rows(tables(analysis)[0])}
+    each = mounts.application(analysis, "disk", "sequential write")
+    speeds = [row["user_bytes"] / row["until_ns"] * 1e9 / 1e6 for row in each]
+    assert float(legacy["Sequential Write"][0]) == pytest.approx(sum(speeds) / 2, abs=0.6)
+    iops = {row[0]: row[1:] for row in rows(tables(analysis)[1])}
+    seen = float(iops["Sequential Write"][0]) * 65536 / 1e6
+    assert seen == pytest.approx(float(legacy["Sequential Write"][0]), rel=0.01)
+
+
+def test_the_terminal_shows_what_the_study_is_about(paths):
+    folder, done = paths
+    assert "safe MB/s" in done.stdout
+    assert "Sequential Write" in done.stdout
+    assert [table.name for table in short(analyse(folder))] == ["mounts"]
+    assert "Bandwidth and IOPS, corrected" in (folder / "report.md").read_text()
+
+
+def test_the_grid_is_the_published_one():
+    study = load(shipped()["gpu-read-grid"], Keys.load())
+    assert len(study.cells()) * study.repeats == 3360
+    assert study.factors["workers"] == [1, 4, 16, 32, 64, 96, 128]
+    assert study.factors["transfer_size"] == [65536, 262144, 1048576, 4194304]
+    assert study.factors["gpus"] == ["0,1", "0,1,2,3", "0,1,6,7", "0-7"]
+    assert study.trial["keep"], "one file for all trials"
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory):
+    return make_grid(tmp_path_factory.mktemp("grid") / "run", repeats=3)
+
+
+def test_first_last_and_diff_in_the_originals_unit(grid):
+    analysis = analyse(grid)
+    (panel,) = figure("gpu_grid_last").draw(analysis)
+    marks = [row for row in values(panel.chart) if row["kind"] == "median"]
+    assert len(marks) == 336
+    place = {"label": "nvme", "gpus": "0-7", "transfer_size": "4194304", "workers": "128"}
+    rows_ = analysis.frame
+    for name, level in place.items():
+        rows_ = rows_.filter(rows_[name].cast(str) == level)
+    speeds = sorted((rows_["user_bytes"] / rows_["elapsed_ns"] * 1e9 / 2**20).to_list())
+    mark = next(
+        row
+        for row in marks
+        if (row["line"], row["across"]) == ("nvme", "128")
+        and row["column"] == "gpus 0-7"
+        and row["row"].endswith("4MiB")
+    )
+    assert mark["y"] == pytest.approx(speeds[1]), "the median, in MiB/s"
+    mean = sum(speeds) / 3
+    deviation = (sum((x - mean) ** 2 for x in speeds) / 2) ** 0.5
+    assert mark["high"] - mark["y"] == pytest.approx(deviation)
+    letters = [row["letter"] for row in values(panel.chart) if row["kind"] == "letter"]
+    assert (letters[0], letters[-1]) == ("(a)", "(p)")
+    for name in ("gpu_grid_first", "gpu_grid_diff"):
+        assert figure(name).draw(analysis)
+
+
+def test_the_grids_tables_name_settings_and_the_fastest(grid):
+    settings, best = grid_tables(analyse(grid))
+    told = dict(rows(settings))
+    assert told["number of workers `-t`"] == "1, 4, 16, 32, 64, 96, 128"
+    assert told["buffer size `-b`"] == "64KiB, 256KiB, 1MiB, 4MiB"
+    assert [row[0] for row in rows(best)] == ["gdsddn", "gdsnvme", "nvme"]
+    first, last, diff = (float(x) for x in rows(best)[0][2:5])
+    assert first > diff >= 0
+    assert last > diff
+
+
+def test_a_path_and_a_transfer_are_one_storage(tmp_path):
+    folder = make_grid(tmp_path / "run", repeats=1)
+    head = json.loads((folder / "run.json").read_text())
+    lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    for items in (head["plan"], lines):
+        for item in items:
+            if item["role"] == "trial":
+                both = [item["factors"] | {"transfer": way} for way in ("gpudirect", "bounce")]
+                item["factors"] = both[item["factors"]["workers"] % 8 == 0]
+    (folder / "run.json").write_text(json.dumps(head))
+    (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (panel,) = figure("gpu_grid_last").draw(analyse(folder))
+    lines = {row["line"] for row in values(panel.chart) if row["kind"] == "median"}
+    assert "gdsddn gpudirect" in lines
+    assert len(lines) == 6
+
+
+def test_the_page_of_a_study_has_its_tables(acceptance):
+    page = build(acceptance[0]).read_text()
+    assert "Highest speeds" in page
+    assert "Disk speeds" not in page, "that is another study's table"
+    assert "Write to a shared file" in page
+
+
+def test_files_that_are_kept_are_laid_out_once(tmp_path):
+    study = """\
+name: kept
+title: Is the file written once?
+repeats: 3
+trial: {workload: sequential, storage: posix, operation: read, size: 1MiB, keep: true}
+factors: {transfer_size: [64KiB, 128KiB], workers: [1, 2]}
+"""
+    (tmp_path / "kept.yaml").write_text(study)
+    (tmp_path / "here").mkdir()
+    folder, _ = run(tmp_path, "./kept.yaml", "./here")
+    lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    names = [[phase["name"] for phase in line["record"]["phases"]] for line in lines]
+    assert names == [["read"]] * 12, "the small trial before the run has laid out another size"
+    found = [line["record"]["phases"][0]["notes"] for line in lines]
+    assert not any(found[0]) or "laid out" in found[0][0]
+    assert not list((tmp_path / "here").iterdir()), "it goes with the run's folder"
+    evidence = {f.id: f for f in analyse(folder).findings}["HC-06"]
+    assert "12" in evidence.evidence
