@@ -60,7 +60,7 @@ class Cost:
     kept: float = 0.0
 
 
-def cost(trial: Trial, label: str, rates: Rates) -> Cost:
+def cost(trial: Trial, label: str, rates: Rates) -> Cost:  # noqa: PLR0911 - one per workload
     """Estimate one trial whose sizes are bytes."""
     workload = str(trial.get("workload"))
     return MODELS.get(workload, _transfers)(trial, label, rates)
