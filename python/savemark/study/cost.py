@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from savemark.study.keys import Trial
 
@@ -13,6 +13,9 @@ OVERHEAD_S = 0.05
 SYNC_S = 3e-3
 RANDOM_IO_S = 2e-5
 MEMORY_BYTES_PER_S = 4e9
+# Starting a program and CRIU twice; filling it, dumping it and asking it go at the speed of a pipe.
+PROCESS_S = 1.0
+PIPE_BYTES_PER_S = 4e8
 # One item made, looked at, read, renamed and removed; one cell of the solver.
 ITEM_S = 5e-5
 CELL_S = 1e-9
@@ -60,8 +63,9 @@ class Cost:
 def cost(trial: Trial, label: str, rates: Rates) -> Cost:
     """Estimate one trial whose sizes are bytes."""
     match trial.get("workload"):
-        case "checkpoint":
-            return _checkpoint(trial, label, rates)
+        case "checkpoint" | "process" as what:
+            files = _checkpoint(trial, label, rates)
+            return _with_program(trial, files) if what == "process" else files
         case "codec":
             codec, size = rates.codec(trial), float(trial["size"])
             return Cost(OVERHEAD_S + size / codec.encode + size / codec.decode)
@@ -85,6 +89,11 @@ def _checkpoint(trial: Trial, label: str, rates: Rates) -> Cost:
     # Streams overlap the codec with the storage; a sequential archive does one after the other.
     seconds = max(save) + max(restore) if streams else sum(save) + sum(restore)
     return Cost(OVERHEAD_S + seconds, stored, stored)
+
+
+def _with_program(trial: Trial, files: Cost) -> Cost:
+    """Add what a program takes beside its checkpoint: it is started, filled, dumped and asked."""
+    return replace(files, seconds=PROCESS_S + trial["size"] / PIPE_BYTES_PER_S + files.seconds)
 
 
 def _metadata(trial: Trial) -> Cost:
