@@ -216,9 +216,9 @@ def _phases(trial):
 def fake_report():
     """A report that needs no real records."""
     module = types.ModuleType("savemark.report")
-    module.build = lambda run_dir, **_: run_dir / "report.html"
-    module.terminal = lambda run_dir, console, **_: console.print("the table")
-    module.summary = lambda run_dir, **_: {"run": str(run_dir), "valid": False}
+    module.build = lambda run, **_: run.folder / "report.html"
+    module.terminal = lambda run, console, **_: console.print("the table")
+    module.summary = lambda run, **_: {"run": str(run.folder), "valid": False}
     return module
 
 

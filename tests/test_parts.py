@@ -22,6 +22,7 @@ STUDY = """\
 name: mixed
 title: What does each part do?
 repeats: 3
+checks: {HC-13: {seconds: 0}}
 defaults: {storage: posix}
 parts:
   names:
@@ -98,11 +99,11 @@ def test_a_study_in_parts_survives_its_run_folder(read):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("items: [40", "itemz: [40"), ["mixed.yaml:8: parts.names.factors.itemz", "`items`"]),
+        (("items: [40", "itemz: [40"), ["mixed.yaml:9: parts.names.factors.itemz", "`items`"]),
         (("    factors: {items", "    factor: {items"), ["parts.names.factor", "`factors`"]),
-        (("workload: random, ", ""), ["mixed.yaml:9: parts.reads", "`trial.workload`"]),
-        (("{workers: 2}]", "{items: 2}]"), ["mixed.yaml:15: exclude.items", "known here: workers"]),
-        (("parts:", "party:"), ["mixed.yaml:5", "`parts`"]),
+        (("workload: random, ", ""), ["mixed.yaml:10: parts.reads", "`trial.workload`"]),
+        (("{workers: 2}]", "{items: 2}]"), ["mixed.yaml:16: exclude.items", "known here: workers"]),
+        (("parts:", "party:"), ["mixed.yaml:6", "`parts`"]),
     ],
 )
 def test_what_is_wrong_in_a_part_is_named(read, change, words):

@@ -17,6 +17,13 @@ from savemark.study.load import load
 from savemark.study.shipped import shipped
 
 
+def shown(folder, name):
+    """A copy of a shipped study in which phases of a moment are shown."""
+    text = shipped()[name].read_text().replace("checks: {HC-13: {block_below: 0}}", "")
+    (folder / f"{name}.yaml").write_text(f"{text}\nchecks: {{HC-13: {{seconds: 0}}}}\n")
+    return f"./{name}.yaml"
+
+
 def run(folder, *words):
     done = subprocess.run(
         [sys.executable, "-m", "savemark", "run", *words, "--out", "run"],
@@ -37,8 +44,8 @@ def acceptance(tmp_path_factory):
     for name in ("a", "b"):
         (folder / name).mkdir()
     small = ["--repeats", "2", "--block-size", "256k", "--transfer-size", "64k", "--segments", "2"]
-    small += ["--items", "40,80", "--workers", "1,2", "--size", "2m"]
-    return run(folder, "acceptance", *small, "disk=./a", "pool=./b")
+    small += ["--items", "40,80", "--workers", "1,2", "--size", "4m"]
+    return run(folder, shown(folder, "acceptance"), *small, "disk=./a", "pool=./b")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +53,8 @@ def paths(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mounts")
     for name in ("a", "b"):
         (folder / name).mkdir()
-    return run(folder, "mounts", "--repeats", "2", "--size", "1m", "disk=./a", "share=./b")
+    small = ["--repeats", "2", "--size", "1m"]
+    return run(folder, shown(folder, "mounts"), *small, "disk=./a", "share=./b")
 
 
 def figure(name):
@@ -228,7 +236,7 @@ def test_files_that_are_kept_are_laid_out_once(tmp_path):
 name: kept
 title: Is the file written once?
 repeats: 3
-trial: {workload: sequential, storage: posix, operation: read, size: 1MiB, keep: true}
+trial: {workload: sequential, storage: posix, operation: read, size: 2MiB, keep: true}
 factors: {transfer_size: [64KiB, 128KiB], workers: [1, 2]}
 """
     (tmp_path / "kept.yaml").write_text(study)
@@ -236,9 +244,20 @@ factors: {transfer_size: [64KiB, 128KiB], workers: [1, 2]}
     folder, _ = run(tmp_path, "./kept.yaml", "./here")
     lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
     names = [[phase["name"] for phase in line["record"]["phases"]] for line in lines]
-    assert names == [["read"]] * 12, "the small trial before the run has laid out another size"
-    found = [line["record"]["phases"][0]["notes"] for line in lines]
-    assert not any(found[0]) or "laid out" in found[0][0]
+    assert names == [["prepare", "read"]] + [["read"]] * 11
+    assert "earlier trial" in lines[1]["record"]["phases"][0]["notes"][0]
     assert not list((tmp_path / "here").iterdir()), "it goes with the run's folder"
     evidence = {f.id: f for f in analyse(folder).findings}["HC-06"]
     assert "12" in evidence.evidence
+
+
+def test_a_kept_file_is_forecast_once(tmp_path):
+    from savemark.study import sizing
+    from savemark.study.cost import Rates
+
+    keys = Keys.load()
+    study = load(shipped()["gpu-read-grid"], keys)
+    total = sizing.total(study, keys, ["a", "b"], Rates(cores=2, storages={}, overhead_s=0.05))
+    assert total.written == 2 << 30, "one file on each path, not 3,360"
+    assert total.held == 1 << 30
+    assert total.seconds == pytest.approx(2 * 3370 * 2.05, rel=0.05)

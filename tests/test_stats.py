@@ -1,6 +1,7 @@
 """Known values: binomial intervals, exact tests, Holm, ties, rates, and what binds."""
 
 import itertools
+import random
 
 import pytest
 
@@ -68,6 +69,25 @@ def _brute(a, b):
         y = [pooled[i] for i in range(len(pooled)) if i not in chosen]
         far.append(abs(u(x, y) - centre) >= abs(u(a, b) - centre) - 1e-9)
     return sum(far) / len(far)
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 5), (7, 7), (12, 40), (50, 50), (100, 99)])
+def test_the_distribution_of_u_is_scipys(n, m):
+    from scipy.stats import mannwhitneyu
+
+    rng = random.Random(n)
+    for shift in (0.0, 0.5, 2.0):
+        a, b = [rng.gauss(0, 1) for _ in range(n)], [rng.gauss(shift, 1) for _ in range(m)]
+        exact = mannwhitneyu(a, b, alternative="two-sided", method="exact").pvalue
+        assert mann_whitney(a, b) == pytest.approx(exact, rel=1e-6)
+
+
+def test_many_repeats_are_compared_by_the_normal_approximation():
+    rng = random.Random(1)
+    a, b = [rng.gauss(0, 1) for _ in range(150)], [rng.gauss(0.3, 1) for _ in range(150)]
+    from scipy.stats import mannwhitneyu
+
+    assert mann_whitney(a, b) == mannwhitneyu(a, b, method="asymptotic").pvalue
 
 
 def test_holm():

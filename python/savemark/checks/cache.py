@@ -162,7 +162,7 @@ def server_cache(evidence: Evidence) -> Finding:
 def _one_file(kept: pl.DataFrame) -> Finding:
     """Trials share a file: no cache of this machine's answers direct I/O, but a server's may."""
     many = count(len(kept), "trial")
-    size = kept["dataset_bytes"].max()
+    size = max(kept["dataset_bytes"].fill_null(0).to_list())
     served = kept["filesystem_class"].fill_null("unknown").is_in(["disk"])
     shared = f"{many} read the same file of {size} bytes, laid out once"
     if served.all():

@@ -137,13 +137,15 @@ def _show(outcome: Outcome, as_json: bool, strict: bool, show_blocked: bool) -> 
     from rich.console import Console
 
     from savemark import report
+    from savemark.records import read_run
 
-    page = report.build(outcome.path, show_blocked=show_blocked)
-    summary: dict[str, Any] = report.summary(outcome.path, show_blocked=show_blocked)
+    run = read_run(outcome.path)  # once: a large one takes its time
+    page = report.build(run, show_blocked=show_blocked)
+    summary: dict[str, Any] = report.summary(run, show_blocked=show_blocked)
     if as_json:
         click.echo(json.dumps(summary))
     else:
-        report.terminal(outcome.path, Console(highlight=False), show_blocked=show_blocked)
+        report.terminal(run, Console(highlight=False), show_blocked=show_blocked)
         click.echo(f"report      {page}")
     return _exit_code(outcome, invalid=strict and summary.get("valid") is False)
 

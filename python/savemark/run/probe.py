@@ -10,7 +10,7 @@ from typing import Any
 
 import savemark._engine as engine
 from savemark.errors import SavemarkError, from_exception
-from savemark.study.keys import Keys, Trial, resolve, split_ours
+from savemark.study.keys import Keys, Trial, resolve, split_ours, tool_of
 from savemark.study.model import PART, Missing, Study
 
 MIB = 1 << 20
@@ -80,10 +80,13 @@ def _try(
     Anything else that goes wrong is left to the trials: it is recorded there.
     """
     label, place, cell = where
+    asked = study.trial_at(label, study.own(cell), cell, keys)
+    if tool_of(asked):
+        return None, None  # another program runs it, and says itself what it lacks
     began = time.perf_counter()
     try:
-        trial = small(resolve(study.trial_at(label, study.own(cell), cell, keys), place))
-        record = json.loads(one.run(json.dumps(split_ours(trial)[0])))
+        trial = small(resolve(split_ours(asked)[0], place))
+        record = json.loads(one.run(json.dumps(trial)))
     except engine.EngineError as raised:
         error = from_exception(raised)
         if error is not None and error.kind == "interrupted":
@@ -106,7 +109,7 @@ def overhead(study: Study, keys: Keys, one: engine.Engine) -> float | None:
     for _ in range(OVERHEAD_TRIALS):
         began = time.perf_counter()
         try:
-            record = json.loads(one.run(json.dumps(split_ours(small(resolve(bare)))[0])))
+            record = json.loads(one.run(json.dumps(small(resolve(bare)))))
         except engine.EngineError:
             return None
         phases = sum(int(phase["elapsed_ns"]) for phase in record["phases"])

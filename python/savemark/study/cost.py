@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from savemark.study.keys import Trial
 
@@ -14,6 +14,9 @@ OVERHEAD_S = 0.05
 SYNC_S = 3e-3
 RANDOM_IO_S = 2e-5
 MEMORY_BYTES_PER_S = 4e9
+# Starting a program and CRIU twice; filling it, dumping it and asking it go at the speed of a pipe.
+PROCESS_S = 1.0
+PIPE_BYTES_PER_S = 4e8
 # One item made, looked at, read, renamed and removed; one cell of the solver.
 ITEM_S = 5e-5
 CELL_S = 1e-9
@@ -52,11 +55,12 @@ class Rates:
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds, bytes written in all, bytes held at one time."""
+    """Seconds, bytes written in all, bytes held at one time, and of those what stays."""
 
     seconds: float
     written: float = 0.0
     held: float = 0.0
+    kept: float = 0.0
 
 
 def cost(trial: Trial, label: str, rates: Rates) -> Cost:
@@ -84,6 +88,12 @@ def _checkpoint(trial: Trial, label: str, rates: Rates) -> Cost:
     # Streams overlap the codec with the storage; a sequential archive does one after the other.
     seconds = max(save) + max(restore) if streams else sum(save) + sum(restore)
     return Cost(rates.overhead_s + seconds, stored, stored)
+
+
+def _program(trial: Trial, label: str, rates: Rates) -> Cost:
+    """Estimate `process`: a checkpoint, and a program that is started, filled, dumped and asked."""
+    files = _checkpoint(trial, label, rates)
+    return replace(files, seconds=PROCESS_S + trial["size"] / PIPE_BYTES_PER_S + files.seconds)
 
 
 def _metadata(trial: Trial, _label: str, rates: Rates) -> Cost:
@@ -148,7 +158,7 @@ def _transfers(trial: Trial, label: str, rates: Rates) -> Cost:
     else:
         body = size / (storage.restore if reads else storage.save)
     prepare = size / storage.save if laid_out else 0.0
-    return Cost(rates.overhead_s + prepare + body, written, size)
+    return Cost(rates.overhead_s + prepare + body, written, size, size if trial.get("keep") else 0)
 
 
 def _storage(trial: Trial, label: str, rates: Rates) -> Storage:
@@ -163,6 +173,7 @@ MODELS: dict[str, Callable[[Trial, str, Rates], Cost]] = {
     "memcpy": _memcpy,
     "metadata": _metadata,
     "copy": _copy,
+    "process": _program,
     "iterate": _iterate,
     "shared_file": _geometry,
     "file_per_process": _geometry,

@@ -145,7 +145,7 @@ class Study:
 
     def _in_bucket(self, trial: Trial) -> Trial:
         """Return a trial as it is in a bucket, if it does not say otherwise."""
-        if trial.get("workload") != "checkpoint":
+        if trial.get("workload") not in ("checkpoint", "process"):
             return trial
         return {"chunk_size": self._chunk(trial), **trial}
 

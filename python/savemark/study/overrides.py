@@ -11,6 +11,9 @@ from savemark.errors import usage
 from savemark.study.keys import AUTO, TOOL, Keys
 from savemark.study.model import Study
 
+# `--state process`: a running program instead of a state in memory, or of files.
+PROCESS = "process"
+
 
 def override(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
     """Return the study with `flags` (key -> text as typed) applied.
@@ -23,6 +26,9 @@ def override(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
         return _each_part(study, flags, keys)
     trial, defaults, factors = dict(study.trial), dict(study.defaults), dict(study.factors)
     for name, text in flags.items():
+        if (name, text) == ("state", PROCESS):
+            trial["workload"] = "process"
+            continue
         key = keys.key(name)
         values = [key.read_text(part.strip()) for part in text.split(",")]
         if len({repr(value) for value in values}) < len(values):
@@ -56,7 +62,7 @@ def _each_part(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
         parts[name] = {"trial": changed.trial, "factors": changed.factors}
         parts[name]["exclude"] = changed.exclude
     for flag, used in taken.items():
-        if _of_a_ceiling(study, flag, keys):
+        if not used and _of_a_ceiling(study, flag, keys):
             defaults[flag] = keys.key(flag).read_text(flags[flag])
         elif not used:
             raise usage(

@@ -115,11 +115,17 @@ def _rate(phase: dict[str, Any]) -> float:
 
 def total(study: Study, keys: Keys, labels: list[str], rates: model.Rates) -> model.Cost:
     """Return what the whole plan takes; `held` is the most that any trial holds at one time."""
-    costs = [entry_cost(entry, study, keys, rates) for entry in block(study, labels)]
+    found = [(entry.label, entry_cost(entry, study, keys, rates)) for entry in block(study, labels)]
+    costs = [cost for _, cost in found]
+    # Files that stay for the next trial are written once, and stand beside what a trial makes.
+    kept = sum(size for _, size in {(label, cost.kept) for label, cost in found})
+    once = kept / min(
+        (each.save for each in rates.storages.values()), default=model.MEMORY_BYTES_PER_S
+    )
     return model.Cost(
-        seconds=study.repeats * sum(cost.seconds for cost in costs),
-        written=study.repeats * sum(cost.written for cost in costs),
-        held=max(cost.held for cost in costs),
+        seconds=study.repeats * sum(cost.seconds for cost in costs) + once,
+        written=study.repeats * sum(cost.written for cost in costs) + kept,
+        held=max(cost.held - cost.kept for cost in costs) + kept / max(1, len(labels)),
     )
 
 
