@@ -253,6 +253,7 @@ def test_reports_of_rates_without_times_are_made(put, savemark, tmp_path):
         e=("mdtest/empty.txt", "m0"),
         f=("warp/mixed.json", "w"),
         g=("gdsio/lines.txt", "g"),
+        h=("ior/text.txt", "i"),  # its `read` is of bytes, that of mdtest of files
     )
     assert savemark("import", "results", "--out", "run").returncode == 0
     build(tmp_path / "run")
