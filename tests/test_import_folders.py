@@ -14,6 +14,7 @@ from savemark.records.gather import gather
 from savemark.records.names import Pattern
 from savemark.report import build
 from savemark.report.analysis import analyse
+from savemark.report.settings import tables
 
 DATA = Path(__file__).parent / "data"
 HEAD = {"run_id": "r", "savemark_version": "0", "started_at": "", "command": ["savemark"]}
@@ -253,11 +254,14 @@ def test_reports_of_rates_without_times_are_made(put, savemark, tmp_path):
         e=("mdtest/empty.txt", "m0"),
         f=("warp/mixed.json", "w"),
         g=("gdsio/lines.txt", "g"),
+        h=("ior/text.txt", "i"),  # its `read` is of bytes, that of mdtest of files
     )
     assert savemark("import", "results", "--out", "run").returncode == 0
     build(tmp_path / "run")
     report = (tmp_path / "run" / "report.md").read_text()
     assert "sequential_read" in report
+    for table in tables(analyse(tmp_path / "run")):
+        assert {len(line.data) for line in table.lines} == {len(table.columns)}
     frame = phases(read_run(tmp_path / "run"))
     assert (
         frame.filter(pl.col("elapsed_ns").is_null())["reported_bytes_per_s"].drop_nulls().len() == 5

@@ -44,6 +44,8 @@ def _table(analysis: Analysis, result: TargetResult, levels: Levels, given: str)
     if analysis.short_title is not None and own:
         heads = [factor.title for factor in own]
     columns, groups = [*heads, "", "n", "total s"], [("", len(heads) + 3)]
+    # Files of several tools may have a phase of one name, counted in one and sized in another.
+    parts = {name: _counts(result, name) for name in names}
     for name in names:
         part = _heads(result, name, coded)
         columns += part
@@ -60,7 +62,8 @@ def _table(analysis: Analysis, result: TargetResult, levels: Levels, given: str)
         named = [Datum(cell.setting, css="name")]
         if heads != ["setting"]:
             named = _levels(own, mine)
-        body.append(Line([*named, *_line(cell, names, found, coded)], mine, place(cell, found)))
+        data = [*named, *_line(cell, parts, found, coded), *_costs(cell, result, coded)]
+        body.append(Line(data, mine, place(cell, found)))
     name = f"settings_{result.label}" + (f"_{given}" if given else "")
     return Table(name, title, [*columns, *last], body, note, [*groups, ("", len(last))])
 
@@ -83,12 +86,18 @@ def _stat(result: TargetResult, name: str) -> PhaseStat | None:
     return next((cell.phases[name] for cell in result.cells if name in cell.phases), None)
 
 
+def _counts(result: TargetResult, name: str) -> bool:
+    """Whether the columns of a phase are those of operations."""
+    stat = _stat(result, name)
+    return stat is not None and stat.counted
+
+
 def _heads(result: TargetResult, name: str, coded: bool) -> list[str]:
     """The columns of a phase: its speed in its unit, and where that is a count, the latency."""
     spreads = [cell.phases[name].seconds for cell in result.cells if name in cell.phases]
     kind = (kinds(spreads) if spreads else "range").split(",")[0]
     stat = _stat(result, name)
-    if stat is not None and stat.counted:
+    if stat is not None and _counts(result, name):
         return [stat.unit, f"[{kind}]", "p50", "p99", "p99.99", "CPU µs"]
     part = ["seconds", "GB/s", f"[{kind}]", "stored GB/s", "of limit"]
     return part if coded else [each for each in part if each != "stored GB/s"]
@@ -129,7 +138,7 @@ def _levels(own: list[Factor], mine: dict[str, str]) -> list[Datum]:
     return data
 
 
-def _line(cell: Cell, names: list[str], found: Ranking | None, coded: bool) -> list[Datum]:
+def _line(cell: Cell, parts: dict[str, bool], found: Ranking | None, coded: bool) -> list[Datum]:
     words = {"best": "◀ best", "tied": "tied"}.get(place(cell, found), "")
     if cell.failed:
         words = f"{words} {cell.failed} failed".strip()
@@ -139,20 +148,27 @@ def _line(cell: Cell, names: list[str], found: Ranking | None, coded: bool) -> l
         Datum(str(cell.n), cell.n),
         Datum(total, cell.total.median if total != "–" and cell.total else 1e99),
     ]
-    for name in names:
-        data += _phase(cell, name, coded)
-    if cell.counted:
-        return [*data, Datum(cpu(cell.cpu_s_per_operation), cell.cpu_s_per_operation)]
-    if coded:
-        data.append(Datum(f"{cell.ratio:.2f}" if cell.sized else "–", cell.ratio))
+    for name, counts_ in parts.items():
+        data += _phase(cell, name, coded, counts_)
+    return data
+
+
+def _costs(cell: Cell, result: TargetResult, coded: bool) -> list[Datum]:
+    """The last columns: what a cell costs, per operation or per GiB."""
+    if counted(result):
+        return [Datum(cpu(cell.cpu_s_per_operation), cell.cpu_s_per_operation)]
+    ratio = [Datum(f"{cell.ratio:.2f}" if cell.sized else "–", cell.ratio)] if coded else []
     per_gib = f"{cell.cpu_s_per_gib:.2f}" if cell.sized and cell.cpu_s_per_gib else "–"
-    return [*data, Datum(per_gib, cell.cpu_s_per_gib)]
+    return [*ratio, Datum(per_gib, cell.cpu_s_per_gib)]
 
 
-def _phase(cell: Cell, name: str, coded: bool) -> list[Datum]:
+def _phase(cell: Cell, name: str, coded: bool, of_counts: bool) -> list[Datum]:
     phase = cell.phases.get(name)
+    width = 6 if of_counts else 5 if coded else 4
     if phase is None:
-        return [Datum("–", -1.0) for _ in range(6 if cell.counted else 5 if coded else 4)]
+        return [Datum("–", -1.0) for _ in range(width)]
+    if phase.counted != of_counts:
+        return _otherwise(cell, phase, width)
     if phase.counted:
         return _counted(cell, phase)
     css = "blocked" if name in cell.blocked else ""
@@ -170,6 +186,16 @@ def _phase(cell: Cell, name: str, coded: bool) -> list[Datum]:
         Datum(limit, share or -1.0, _limit(phase), css, full),
     ]
     return [Datum(why, data[0].sort, css="why"), *data[1:]] if css else data
+
+
+def _otherwise(cell: Cell, phase: PhaseStat, width: int) -> list[Datum]:
+    """A phase under columns of another unit: its speed with its own, and nothing beside it."""
+    if phase.name in cell.blocked:
+        first = Datum(f"blocked by {cell.blocked[phase.name]}", -1.0, css="why")
+    else:
+        speed = counts(phase.speed) if phase.counted else gbs(phase.user_rate)
+        first = Datum(f"{speed} {phase.unit}", -1.0, _trials(phase))
+    return [first, *(Datum("–", -1.0) for _ in range(width - 1))]
 
 
 def _counted(cell: Cell, phase: PhaseStat) -> list[Datum]:
