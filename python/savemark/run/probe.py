@@ -23,7 +23,14 @@ LEAST_OVERHEAD_S = 3e-3
 # Besides the options of storages, what a filesystem or a machine may not have.
 REFUSABLE = ("storage", "stripe_count", "stripe_size")
 # As little work as shows whether a trial can run at all.
-SMALL = {"duration": 0.01, "operations": 1, "segments": 1, "iterations": 1, "phase_deadline": 0.01}
+SMALL = {
+    "duration": 0.01,
+    "operations": 1,
+    "segments": 1,
+    "iterations": 1,
+    "every": 1,
+    "phase_deadline": 0.01,
+}
 
 
 @dataclass(frozen=True)
