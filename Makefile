@@ -25,8 +25,11 @@ docs: $(VENV)/engine ## the API of the engine, and the reference pages that are 
 	RUSTDOCFLAGS="-D warnings" cargo doc --package savemark-engine --no-deps --document-private-items --quiet
 	$(PYTHON) docs/build.py --check
 
-bench: $(VENV)/engine ## side by side with fio, our own ceilings and the clients of S3, interleaved; about 20 minutes
+bench: $(VENV)/engine ## side by side with fio, elbencho, IOR, mdtest, our own ceilings and the clients of S3; about 50 minutes
 	@mkdir -p $(SCRATCH)
+	$(PYTHON) bench/block.py $(SCRATCH)
+	$(PYTHON) bench/metadata.py $(SCRATCH)
+	$(PYTHON) bench/agreement.py $(SCRATCH)
 	$(PYTHON) bench/run.py $(SCRATCH)
 	$(PYTHON) bench/object.py $(SCRATCH)
 

@@ -1,14 +1,8 @@
-"""Side by side with fio and with our own ceilings: interleaved, medians, ratios, CPU per operation.
+"""Saving and restoring against our own ceilings, the codecs, and how long --help takes.
 
-    python bench/run.py SCRATCH [--rounds 7] [--only random,sequential,checkpoint,codecs,…]
+    python bench/run.py SCRATCH [--rounds 7] [--only checkpoint,codecs,help]
 
 Expected before the first run (and why), to be held against what comes out:
-* random: 1.0 to 1.2 times fio. Both spend most of their time in the kernel; what differs is the
-  loop around it.
-* sequential: equal rates; the same requests reach the same device. Less CPU, since buffers stay
-  registered. (Came out 1.5 to 1.8 times as fast: our buffers lie in huge pages, so a request is
-  one segment and not 256, and a virtual disk pays for each.)
-* memory: 1.1 to 1.5 times fio psync, for fio reads the clock three times per I/O, we twice.
 * checkpoint: 90 % of the ceiling; what is missing is opening shards, one fsync each, and the
   manifest. (Reading has two ceilings. "unseen" moves bytes that no processor ever looks at, as fio
   does; "checked" looks at each, as a restore must. On a virtual disk whose host thread runs on
@@ -18,203 +12,18 @@ Expected before the first run (and why), to be held against what comes out:
 """
 
 import argparse
-import json
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from sides import Side, cpu_per_gb, goal, interleave, ours, per_core, rate, ratio, say
 
 from savemark import _engine
 
 SIZE = 1 << 30
-
-
-@dataclass
-class Sample:
-    """One measurement: bytes and operations per second, and CPU seconds for all of it."""
-
-    seconds: float
-    bytes: int
-    operations: int
-    cpu_s: float
-    stored: int = 0
-
-
-@dataclass
-class Side:
-    """One of the things compared, with what it did in each round."""
-
-    name: str
-    run: Callable[[], Sample]
-    samples: list[Sample] = field(default_factory=list)
-
-    def median(self, figure: Callable[[Sample], float]) -> float:
-        """The median of a figure over the rounds."""
-        return statistics.median(map(figure, self.samples))
-
-
-def rate(sample: Sample) -> float:
-    """GB/s."""
-    return sample.bytes / sample.seconds / 1e9
-
-
-def cpu_per_gb(sample: Sample) -> float:
-    """CPU seconds per GB."""
-    return sample.cpu_s / sample.bytes * 1e9
-
-
-def per_cpu(sample: Sample) -> float:
-    """Thousands of I/Os per CPU second."""
-    return sample.operations / sample.cpu_s / 1e3
-
-
-def per_core(sample: Sample) -> float:
-    """MB of user bytes per CPU second."""
-    return sample.bytes / sample.cpu_s / 1e6
-
-
-def iops(sample: Sample) -> float:
-    """Thousands of I/Os per second."""
-    return sample.operations / sample.seconds / 1e3
-
-
-def interleave(sides: list[Side], rounds: int) -> None:
-    """A B C, B C A, C A B …: nobody always comes first."""
-    for turn in range(rounds + 1):
-        for side in sides[turn % len(sides) :] + sides[: turn % len(sides)]:
-            sample = side.run()
-            if turn:  # the first round warms up
-                side.samples.append(sample)
-
-
-def ratio(ours: Side, theirs: Side, figure: Callable[[Sample], float]) -> float:
-    """The median of the ratios of each round."""
-    pairs = zip(ours.samples, theirs.samples, strict=True)
-    return statistics.median(figure(a) / figure(b) for a, b in pairs)
-
-
-def say(text: str) -> None:
-    """A line of the result."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
-def goal(text: str, value: float, bound: float, *, most: bool = False) -> None:
-    """A line that says whether a goal is met, and by how much not."""
-    met = value <= bound if most else value >= bound
-    sign = "≤" if most else "≥"
-    say(f"  {'met   ' if met else 'MISSED'}  {text}: {value:.2f} (goal {sign} {bound:.2f})")
-
-
-def fio(folder: Path, **options: object) -> Sample:
-    """One fio job; its own CPU accounting (usr + sys of the job's thread)."""
-    words = [f"--{key}={value}" for key, value in options.items()]
-    command = ["fio", "--name=bench", f"--directory={folder}", "--filename=fio.bin", *words]
-    output = subprocess.run(
-        [*command, "--output-format=json"], check=True, capture_output=True, text=True
-    ).stdout
-    job = json.loads(output[output.index("{") :])["jobs"][0]
-    part = job["read"] if job["read"]["total_ios"] else job["write"]
-    cpu_s = (job["usr_cpu"] + job["sys_cpu"]) / 100 * job["job_runtime"] / 1e3
-    return Sample(part["runtime"] / 1e3, part["io_bytes"], part["total_ios"], cpu_s)
-
-
-def ours(engine: _engine.Engine, folder: Path, phase: str, **trial: object) -> Sample:
-    """One trial of the engine; CPU of the whole process during the phase."""
-    record = json.loads(engine.run(json.dumps({"target": str(folder), "seed": 1, **trial})))
-    part = next(p for p in record["phases"] if p["name"] == phase)
-    cpu_ns = part["cpu_user_ns"] + part["cpu_system_ns"]
-    done = (part["user_bytes"], part["operations"], cpu_ns / 1e9, part["stored_bytes"])
-    return Sample(part["elapsed_ns"] / 1e9, *done)
-
-
-def fio_layout(folder: Path) -> None:
-    """The file that fio reads, written directly, as ours is."""
-    layout = {"rw": "write", "bs": "4M", "iodepth": 4, "size": SIZE, "direct": 1, "end_fsync": 1}
-    fio(folder, ioengine="io_uring", **layout)
-
-
-def random(folder: Path, rounds: int) -> None:
-    """4 KiB random direct reads, depth 128, batches of 16."""
-    engine = _engine.Engine()
-    fio_layout(folder)
-    job = {"rw": "randread", "bs": "4k", "size": SIZE, "direct": 1, "iodepth": 128, "runtime": 3}
-    job |= {"ioengine": "io_uring", "fixedbufs": 1, "registerfiles": 1, "time_based": 1}
-    job |= {"norandommap": 1, "randrepeat": 0}
-    job |= {"iodepth_batch_submit": 16, "iodepth_batch_complete_min": 16}
-    trial = {"workload": "random", "storage": "uring", "size": SIZE, "queue_depth": 128}
-    trial |= {"batch": 16, "duration": "3s", "operation": "read"}
-    theirs = Side("fio io_uring", lambda: fio(folder, **job))
-    us = Side("savemark", lambda: ours(engine, folder, "read", **trial))
-    interleave([us, theirs], rounds)
-    say("random: 4 KiB direct reads, depth 128, batch 16, fixed buffers, registered files")
-    for side in (us, theirs):
-        say(
-            f"  {side.name:14} {side.median(iops):7.1f} k IOPS"
-            f"   {side.median(per_cpu):7.1f} k IOPS per CPU-second"
-        )
-    goal("IOPS per CPU-second against fio", ratio(us, theirs, per_cpu), 1.0)
-
-
-def sequential(folder: Path, rounds: int) -> None:
-    """1 MiB direct, depth 8: one read and one write, fsync inside the write's time."""
-    engine = _engine.Engine()
-    base = {"bs": "1M", "iodepth": 8, "size": SIZE, "direct": 1, "ioengine": "io_uring"}
-    base |= {"fixedbufs": 1, "registerfiles": 1}
-
-    def fio_write() -> Sample:
-        (folder / "fio.bin").unlink(missing_ok=True)  # a new file each time, as ours is
-        return fio(folder, rw="write", end_fsync=1, **base)
-
-    def fio_read() -> Sample:
-        fio_layout(folder)
-        return fio(folder, rw="read", **base)
-
-    for operation, theirs_run in (("read", fio_read), ("write", fio_write)):
-        trial = {"workload": "sequential", "storage": "uring", "size": SIZE}
-        trial |= {"operation": operation, "transfer_size": "1MiB", "queue_depth": 8}
-        theirs = Side("fio io_uring", theirs_run)
-        us = Side("savemark", lambda t=trial, o=operation: ours(engine, folder, o, **t))
-        interleave([us, theirs], rounds)
-        say(f"sequential {operation}: 1 MiB direct, depth 8, 1 GiB")
-        for side in (us, theirs):
-            say(
-                f"  {side.name:14} {side.median(rate):6.2f} GB/s"
-                f"   {side.median(cpu_per_gb):7.4f} CPU-s per GB"
-            )
-        goal("throughput against fio", ratio(us, theirs, rate), 0.95)
-        goal("CPU per GB against fio", ratio(us, theirs, cpu_per_gb), 1.0, most=True)
-    (folder / "fio.bin").unlink(missing_ok=True)
-
-
-def memory(_: Path, rounds: int) -> None:
-    """4 KiB random reads on tmpfs: the cost of the engine's loop and of the system call."""
-    engine = _engine.Engine()
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as made:
-        fio_folder, our_folder = Path(made) / "fio", Path(made) / "ours"
-        fio_folder.mkdir()
-        our_folder.mkdir()
-        size = SIZE // 4
-        fio(fio_folder, rw="write", bs="1M", size=size, ioengine="psync")
-        job = {"rw": "randread", "bs": "4k", "size": size, "ioengine": "psync", "runtime": 2}
-        job |= {"time_based": 1, "norandommap": 1, "randrepeat": 0}
-        trial = {"workload": "random", "storage": "posix", "direct": False, "size": size}
-        trial |= {"queue_depth": 1, "duration": "2s", "operation": "read"}
-        theirs = Side("fio psync", lambda: fio(fio_folder, **job))
-        us = Side("savemark posix", lambda: ours(engine, our_folder, "read", **trial))
-        interleave([us, theirs], rounds)
-    say("memory: 4 KiB random reads on tmpfs, one worker")
-    for side in (us, theirs):
-        say(
-            f"  {side.name:14} {side.median(iops):7.1f} k IOPS"
-            f"   {side.median(per_cpu):7.1f} k per CPU-second"
-        )
-    goal("IOPS against fio psync", ratio(us, theirs, iops), 1.0)
 
 
 def checkpoint(folder: Path, rounds: int) -> None:
@@ -304,9 +113,6 @@ def help_time(_: Path, rounds: int) -> None:
 
 
 SECTIONS = {
-    "random": random,
-    "sequential": sequential,
-    "memory": memory,
     "checkpoint": checkpoint,
     "codecs": codecs,
     "help": help_time,
@@ -324,9 +130,6 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.scratch, prefix="savemark-bench-") as made:
         for name in arguments.only.split(","):
-            if name in ("random", "sequential", "memory") and not shutil.which("fio"):
-                say(f"{name}: skipped, fio is not installed")
-                continue
             SECTIONS[name](Path(made), arguments.rounds)
 
 

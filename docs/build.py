@@ -13,6 +13,7 @@ from pathlib import Path
 
 from savemark import _engine
 from savemark.checks import catalogue
+from savemark.study.keys import OURS, Keys
 
 ROOT = Path(__file__).parent.parent
 HEAD = """# Reference: the options of a trial
@@ -61,10 +62,28 @@ def table(schema: dict) -> str:
     return "\n".join(rows) + "\n"
 
 
+AROUND = """## Around every trial
+
+Keys of savemark itself, not of its engine: see [tools.md](../tools.md).
+"""
+
+
+def around() -> str:
+    """The keys that the engine does not know."""
+    rows = ["| key | values | default | meaning |", "|---|---|---|---|"]
+    for name in OURS:
+        key = Keys.load().by_name[name]
+        words = " · ".join(f"`{choice}`" for choice in key.choices)
+        rows.append(f"| `{name}` | {words} | {key.default} | {key.description} |")
+    return "\n".join(rows) + "\n"
+
+
 def page() -> str:
     """The whole page."""
     schema = json.loads(_engine.schema())
     parts = [HEAD, "## Every trial\n", table(schema["common"])]
+    parts.append(AROUND)
+    parts += [around()]
     for title, group in (("Workloads", "workloads"), ("Storages", "storages")):
         parts.append(f"## {title}\n")
         for name, options in schema[group].items():

@@ -1,5 +1,6 @@
 """What crashes leave: a sample of `savemark durability --crash`, a disk that lies, tidiness."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -102,11 +103,12 @@ def leftovers(seed):
             continue
         if f'"seed": {seed},'.encode() in words:
             processes.append(place.parent.name)
-    loops = [
-        path
-        for path in Path("/sys/block").glob("loop*/loop/backing_file")
-        if path.exists() and path.read_text().startswith(("/image", "/disk", "/mnt/"))
-    ]
+    loops = []
+    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
+        # It may be detached at this moment.
+        with contextlib.suppress(OSError):
+            if path.read_text().startswith(("/image", "/disk", "/mnt/")):
+                loops.append(path)
     mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if "savemark" in line]
     return processes, loops, mounts
 

@@ -12,6 +12,7 @@ from savemark.records import phases, read_run
 from savemark.records.assemble import write_folder
 from savemark.records.gather import gather
 from savemark.records.names import Pattern
+from savemark.report import build
 from savemark.report.analysis import analyse
 
 DATA = Path(__file__).parent / "data"
@@ -248,10 +249,15 @@ def test_reports_of_rates_without_times_are_made(put, savemark, tmp_path):
         a=("github_benchmark/data.js", "d.js"),
         b=("nixlbench/table.txt", "n"),
         c=("mdtest/text.txt", "m"),
+        d=("mdtest/times.txt", "m2"),
+        e=("mdtest/empty.txt", "m0"),
+        f=("warp/mixed.json", "w"),
+        g=("gdsio/lines.txt", "g"),
     )
     assert savemark("import", "results", "--out", "run").returncode == 0
-    analysis = analyse(tmp_path / "run")
-    assert analysis.findings
+    build(tmp_path / "run")
+    report = (tmp_path / "run" / "report.md").read_text()
+    assert "sequential_read" in report
     frame = phases(read_run(tmp_path / "run"))
     assert (
         frame.filter(pl.col("elapsed_ns").is_null())["reported_bytes_per_s"].drop_nulls().len() == 5

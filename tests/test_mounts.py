@@ -118,9 +118,7 @@ QUICK = (
 )
 
 
-def test_a_bucket_is_mounted_measured_and_taken_down(
-    savemark, study, temporary, tmp_path, server, monkeypatch
-):
+def test_a_bucket_is_mounted_measured_and_taken_down(savemark, study, tmp_path, left_nothing):
     can_mount()
     file = study(QUICK + ", none", more="factors: {operation: [write, read]}\n")
     done = savemark("run", file, URL, "--out", "out")
@@ -142,10 +140,21 @@ def test_a_bucket_is_mounted_measured_and_taken_down(
     assert "Until it is in the bucket" in said
     assert "| rename a file | works |" in said
     assert s3_real.SECRET not in said + (tmp_path / "out" / "run.json").read_text()
-    left_nothing(temporary, server, monkeypatch)
+    left_nothing()
 
 
+@pytest.fixture
 def left_nothing(temporary, server, monkeypatch):
+    """Asserts that a run has left no mount, no process, no file and no object."""
+
+    def left_nothing():
+        _left_nothing(temporary, server, monkeypatch)
+
+    left_nothing.folder = temporary
+    return left_nothing
+
+
+def _left_nothing(temporary, server, monkeypatch):
     from savemark import _engine
 
     foreign.enter(monkeypatch, server)
@@ -157,9 +166,10 @@ def left_nothing(temporary, server, monkeypatch):
 
 @pytest.mark.parametrize("victim", ["run", "supervisor"])
 def test_kill_9_leaves_no_mount_and_no_process(
-    start, savemark, study, temporary, tmp_path, server, monkeypatch, victim
+    start, savemark, study, tmp_path, left_nothing, victim
 ):
     can_mount()
+    temporary = left_nothing.folder
     file = study(QUICK, options="size: 64m, queue_depth: 1", more="factors: {seed: [1, 2, 3]}\n")
     process = start("run", file, URL, "--out", "out")
     until = time.monotonic() + 60
@@ -186,7 +196,7 @@ def test_kill_9_leaves_no_mount_and_no_process(
         1,
         2,
     }
-    left_nothing(temporary, server, monkeypatch)
+    left_nothing()
 
 
 def test_a_tool_runs_on_a_mount(savemark, study, tmp_path):

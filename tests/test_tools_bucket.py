@@ -174,6 +174,7 @@ def test_the_engine_copies_beside_them(server, tmp_path):
     foreign.need("rclone")
     disk, study = tmp_path / "disk", tmp_path / "copies.yaml"
     disk.mkdir()
+    (disk / "mine").touch()
     study.write_text(COPY.format(disk=disk))
     words = [sys.executable, "-m", "savemark", "run", study, URL, "--out", "out"]
     environment = s3_real.environment(server, tmp_path)
@@ -187,9 +188,28 @@ def test_the_engine_copies_beside_them(server, tmp_path):
         upload, download = line["record"]["phases"]
         assert (upload["name"], upload["user_bytes"]) == ("upload", 140_000)
         assert download["verified"] == "every byte"
-    assert list(disk.iterdir()) == []
-    (disk / "mine").touch()
+    assert list(disk.iterdir()) == [disk / "mine"], "only what is ours is removed"
+
+
+def test_a_disk_that_is_not_there_is_told(server, tmp_path):
+    study = tmp_path / "copies.yaml"
+    study.write_text(COPY.format(disk=tmp_path / "nowhere"))
     done = subprocess.run(
-        words[:-1] + ["again"], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "savemark", "run", study, URL, "--tool", "savemark"],
+        env=s3_real.environment(server, tmp_path),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert (done.returncode, "is not empty" in done.stderr) == (5, True)
+    assert (done.returncode, "nowhere: no such directory" in done.stderr) == (2, True)
+
+
+def test_what_a_killed_run_left_on_a_disk_goes(tmp_path):
+    from savemark.run import workspace
+
+    left = tmp_path / "savemark-old"
+    left.mkdir()
+    (left / ".savemark").write_text('{"run_id": "old", "pid": 99999999, "host": "here"}')
+    (tmp_path / "savemark-notes").mkdir()
+    assert workspace.stale(tmp_path) == [left]

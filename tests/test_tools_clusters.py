@@ -150,6 +150,8 @@ def test_a_line_of_elbencho_that_is_cut_off_is_named():
     cut = content[: content.rindex(",WRITE") + 10]
     assert re.search(r"x.txt:\d: \d+ fields where the header has", refused(cut))
     assert "no result" in refused(content.splitlines()[0])
+    assert "lacks `operation`" in refused(content.replace(",operation,", ",deed,"))
+    assert "without its operation" in refused(content.replace(",WRITE,", ",,"))
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,18 @@ class Engine:
 
     def __init__(self) -> None: ...
     def run(
-        self, trial_json: str, progress: Callable[[dict[str, Any]], object] | None = None
+        self,
+        trial_json: str,
+        progress: Callable[[dict[str, Any]], object] | None = None,
+        around: Callable[[str, str], object] | None = None,
     ) -> str:
-        """Run one trial and return its record; `progress` is called about ten times a second."""
+        """Run one trial and return its record; `progress` is called about ten times a second.
+
+        `around` is called with `before` or `after` and the name of each measured phase, outside its
+        time; what it raises ends the trial.
+        """
+    def prepare(self, trial_json: str) -> str:
+        """Lay out what a trial reads or writes over, and leave it; return the phase or null."""
 
 class Bucket:
     """The objects directly below a URL; endpoint and credentials come from the environment."""
@@ -28,6 +37,10 @@ class Bucket:
         """Replace the object by `text`."""
     def get(self, name: str) -> str | None:
         """Return the text of the object, or None."""
+    def size(self, name: str) -> int | None:
+        """Return the length of the object, or None."""
+    def read(self, name: str, offset: int, bytes: int) -> bytes:  # noqa: A002
+        """Return so many bytes of the object from `offset` on."""
     def list(self) -> tuple[list[str], list[str]]:
         """Return the names of folders and of objects directly below the URL."""
     def clean(self, older_than_s: float, dry_run: bool) -> str:
@@ -39,6 +52,34 @@ class Bucket:
         """Return the names of folders directly below the URL in which uploads are unfinished."""
     def clear(self, last: str) -> int:
         """Remove all objects below the URL, `last` at the end, and unfinished uploads."""
+
+class Witness:
+    """Looks at a directory, the disk below it and the machine, while others move bytes."""
+
+    def __init__(self, directory: str | None = None) -> None: ...
+    def conditions(self) -> str:
+        """Return what can make figures untrue here, as `conditions` of a record."""
+    def filesystem(self) -> str:
+        """Return the type of the filesystem; empty where there is none."""
+    def begin(self) -> None:
+        """Take the counters before."""
+    def end(self) -> str:
+        """Return what happened since `begin`: {device, machine}, null where nobody tells."""
+
+def evict(files: Sequence[str]) -> None:
+    """Write back what is dirty of files, and ask the page cache to forget them."""
+
+def residency(files: Sequence[str]) -> str:
+    """Return how much of files is in the page cache, as `cache` of a phase."""
+
+def extents(files: Sequence[str]) -> str:
+    """Return whether files have data on the storage, as `extents` of a phase."""
+
+def content(files: Sequence[str]) -> str:
+    """Return what a sample of the bytes of files looks like, as `payload` of a phase."""
+
+def payload(kind: str, seed: int, offset: int, bytes: int) -> bytes:  # noqa: A002
+    """Return so many bytes of data of a kind, from `offset` on: the same in every trial."""
 
 def version() -> str:
     """Return the engine's version."""

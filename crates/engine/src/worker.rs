@@ -222,3 +222,11 @@ pub fn timed<T>(spent_ns: &mut u64, work: impl FnOnce() -> T) -> T {
     *spent_ns += clock::now() - start;
     result
 }
+
+/// Gives this thread a table of open files of its own. The kernel counts references to an open file at each call, with atomic
+/// operations, only where threads share the table: some hundredths of a small read from memory; and those that open and close
+/// files wait for each other. It goes with the thread.
+pub fn own_descriptors() {
+    // SAFETY: the thread opens and closes nothing that others use; refused, all goes on as before, a little slower.
+    unsafe { libc::unshare(libc::CLONE_FILES) };
+}

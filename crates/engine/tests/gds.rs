@@ -145,12 +145,13 @@ fn gpudirect_is_refused_where_cufile_would_copy() {
 fn what_cannot_be_is_said_before_anything_is_written() {
     let Some(folder) = fake() else { return };
     for (keys, kind, message) in [
-        (r#""workload":"checkpoint","transfer":"bounce""#, Kind::Usage, "looks at every byte"),
+        (r#""workload":"checkpoint","transfer":"bounce""#, Kind::Usage, "makes or looks at every byte"),
         (
             r#""workload":"sequential","operation":"read","checksum":true,"transfer":"compat""#,
             Kind::Usage,
-            "looks at every byte",
+            "makes or looks at every byte",
         ),
+        (r#""workload":"random","verify":true,"transfer":"bounce""#, Kind::Usage, "makes or looks at every byte"),
         (r#""workload":"sequential","transfer":"bounce","gpus":"0,2""#, Kind::Usage, "there is no GPU 2"),
         (r#""workload":"sequential","transfer":"bounce","gpus":"two""#, Kind::Usage, "no list of GPUs"),
         (

@@ -12,9 +12,13 @@ from savemark.cli._transfer import SaveCommand, show, typed, watched
 )
 @click.argument("source", metavar="[SRC]", required=False)
 @click.argument("destination", metavar="DEST", required=False)
-@click.option("--pid", type=int, metavar="PID", help="Save this running process, with its children.")
 @click.option(
-    "--leave-running", is_flag=True, help="Let the process go on when it is saved; else it is killed."
+    "--pid", type=int, metavar="PID", help="Save this running process, with its children."
+)
+@click.option(
+    "--leave-running",
+    is_flag=True,
+    help="Let the process go on when it is saved; else it is killed.",
 )
 @click.option(
     "--criu-options",
@@ -75,7 +79,9 @@ def _said(
     from savemark.errors import usage
 
     if pid is not None and destination is not None:
-        raise usage("--pid names what to save: there is no SRC beside it", "savemark save --pid PID DEST")
+        raise usage(
+            "--pid names what to save: there is no SRC beside it", "savemark save --pid PID DEST"
+        )
     if pid is None and of_process:
         raise usage("--leave-running and --criu-options are for a process", "add --pid PID")
     where = destination if pid is None else source

@@ -214,7 +214,8 @@ def _promise(phase: Json, trial: Json) -> Json:
     if trial.get("workload") == "iterate":
         contract, atomic = POLICIES[str(trial.get("policy"))]
         return {"contract": contract if phase.get("durable") else "none", "atomic": atomic}
-    if trial.get("workload") == "checkpoint":
+    # Of a program, CRIU's own files are no checkpoint: nothing says that they are complete.
+    if trial.get("workload") == "checkpoint" or trial.get("mode") in ("stream", "tmpfs"):
         return {"contract": "rename" if phase.get("durable") else "none", "atomic": True}
     return {"contract": trial.get("sync") if phase.get("durable") else "none", "atomic": False}
 

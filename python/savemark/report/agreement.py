@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from savemark.records import phases, read_run
-from savemark.records.run import Run
+from savemark.records.frame import shown
+from savemark.records.run import Json, Run
 from savemark.report import sides
 from savemark.report.comparison import interval, p_text
 from savemark.report.table import Datum, Line, Table
@@ -25,12 +26,17 @@ from savemark.stats.repeats import repeats_needed
 from savemark.study.keys import ENGINE
 
 WORDS = {"not told apart": "tied", "too few repeats": "too few repeats to tell"}
+# The options that say what was done.
+TOLD = (
+    *("storage", "size", "items", "transfer_size", "queue_depth", "streams", "workers"),
+    *("direct", "sync", "duration", "payload"),
+)
 HOW = (
     "Each line is the median of its repeats, interleaved with those of the others; ± is half its "
     "95 % interval, or half the range below 6 repeats. Ratio: rate against savemark’s, with a "
     "bootstrap interval of the change. Tied: the exact Mann-Whitney test, Holm-corrected over "
-    "the {count} comparisons, cannot tell them apart at 0.05. CPU is that of the whole process, its "
-    "start included; what the kernel does for it elsewhere is not in it."
+    "the {count} comparisons, cannot tell them apart at 0.05. CPU is that of the whole process, "
+    "its start included; what the kernel does for it elsewhere is not in it."
 )
 
 
@@ -215,12 +221,8 @@ def _where(run: Run) -> str:
 
 def _said(part: Part) -> str:
     """Return the options in words: what every tool was told."""
-    trial = next((e.record["trial"] for e in part.run.entries if e.record), {})
-    names = ("storage", "size", "items", "transfer_size", "queue_depth", "streams", "workers")
-    names += ("direct", "sync", "duration", "payload")
-    from savemark.records.frame import shown
-
-    said = ((name, trial.get(name)) for name in names)
+    trial: Json = next((e.record["trial"] for e in part.run.entries if e.record), {})
+    said = ((name, trial.get(name)) for name in TOLD)
     words = [f"{n.replace('_', ' ')} {shown(n, v)}" for n, v in said if v is not None]
     repeats = int(part.run.study.get("repeats") or 0)
     return ", ".join([f"{repeats} repeat{'s' * (repeats != 1)}", *words])

@@ -1,4 +1,4 @@
-"""Mounted buckets: when the application went on, when the bytes were there, what the mount can do."""
+"""Mounted buckets: when the application went on, when the bytes were there, what a mount can do."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def run(
                 stderr=err,
                 env={**os.environ, **environment},
                 process_group=0,
-                preexec_fn=die_with_parent,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - one call, of a function loaded before
             )
         except OSError as error:
             why = f"{argv[0]} cannot be started: {error.strerror}"

@@ -70,7 +70,7 @@ def parts(wanted: Wanted) -> list[Part]:
     if not useful:
         reasons = "; ".join(dict.fromkeys(why for part in made for why in part.refused.values()))
         raise usage(
-            f"no tool is here that could be held against this program: {reasons or 'none is on PATH'}",
+            f"no tool is here to hold this program against: {reasons or 'none is on PATH'}",
             f"install one of: {', '.join(commands.RUNNABLE)}",
         )
     return useful
@@ -110,7 +110,9 @@ def _part(name: str, wanted: Wanted) -> Part:
         factors["operation"] = ["write", "read"]
     if name == "unsynced":
         factors["operation"] = ["write"]
-    exclude, refused, able = [], {}, [ENGINE]
+    exclude: list[dict[str, object]] = []
+    refused: dict[str, str] = {}
+    able: list[object] = [ENGINE]
     for tool in wanted.tools:
         levels = factors.get("operation", [None])
         reasons = {level: _refusal(trial, tool, level, wanted.target) for level in levels}

@@ -28,7 +28,7 @@ class Foreign:
     """Runs trials of other tools; what they print is kept below `folder`."""
 
     folder: Path
-    engine: engine.Engine
+    runner: engine.Engine
 
     def run(self, trial: Trial, name: str, moved: Progress, around: Around | None = None) -> Json:
         """Run one trial in a place of its own, and remove it; `name` is that of its files.
@@ -60,7 +60,7 @@ class Foreign:
             filesystem = witness.filesystem()
         return {
             "schema": 1,
-            "trial": {**resolved, "tool": tool, "target": trial["target"]},
+            "trial": {**resolved, **split_ours(trial)[1], "target": trial["target"]},
             "started_unix_ns": started_unix_ns,
             "elapsed_ns": time.monotonic_ns() - start_ns,
             "path": _path(job, filesystem),
@@ -75,7 +75,7 @@ class Foreign:
         memory.make_sources(job, steps)
         if job.trial["workload"] not in ("sequential", "random"):
             return []
-        prepared = json.loads(self.engine.prepare(json.dumps(split_ours(dict(job.trial))[0])))
+        prepared = json.loads(self.runner.prepare(json.dumps(split_ours(dict(job.trial))[0])))
         return [prepared] if prepared else []
 
     def _step(self, job: Job, step: Step, kept: str, witness: engine.Witness) -> tuple[Json, Json]:

@@ -119,7 +119,7 @@ def _read(each: object) -> dict[str, str]:
 
 
 def expand(targets: Sequence[Target], mounts: Sequence[Mapping[str, str]]) -> list[Target]:
-    """Return the targets with every bucket once for each mount, at a mountpoint still to be made."""
+    """Return the targets with every bucket once for each mount, at a mountpoint not made yet."""
     if not mounts:
         return list(targets)
     if not any(target.url for target in targets):
@@ -221,6 +221,7 @@ def mounted(targets: Sequence[Target]) -> Iterator[Supervisor | None]:
         yield supervisor
     finally:
         supervisor.close()
+        sweep()  # nothing, unless somebody has killed it
 
 
 def sweep() -> None:

@@ -1,4 +1,4 @@
-"""Runs one trial: on the engine or by another tool, in a directory, a bucket, or a mounted bucket."""
+"""Runs one trial: by the engine or by another tool, in a directory or a bucket, mounted or not."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
-from savemark.run import posix_probe, wheels
+from savemark.errors import usage
+from savemark.run import posix_probe, wheels, workspace
 from savemark.run import target as place
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast, forecast
@@ -133,11 +134,23 @@ def open_targets(
 
 
 def open_disks(stack: ExitStack, study: Study, run_id: str, watcher: Watcher) -> dict[str, str]:
-    """Make a folder in every directory that `copy` copies from and into, as in a target."""
-    named = [study.trial.get("disk"), *study.factors.get("disk", [])]
-    disks = [Target(str(disk), Path(disk).absolute()) for disk in named if disk is not None]
-    made = open_targets(stack, disks, run_id, watcher, 0.0)
-    return {target.label: made[target.label] for target in disks}
+    """Make a folder in every directory that `copy` copies from and into.
+
+    Such a directory need not be empty: nothing but our folder is touched, and that is marked.
+    """
+    sections = [{"trial": study.trial, "factors": study.factors}, *study.parts.values()]
+    named = [(each.get("trial") or {}).get("disk") for each in sections]
+    named += [disk for each in sections for disk in (each.get("factors") or {}).get("disk", [])]
+    made = {}
+    for disk in dict.fromkeys(disk for disk in named if disk is not None):
+        path = Path(disk).absolute()
+        if not path.is_dir():
+            raise usage(f"--disk {disk}: no such directory", f"mkdir -p {disk}")
+        for stale in workspace.stale(path):
+            workspace.remove(stale)
+            watcher.note(f"removed {stale}, left by a savemark run that was killed")
+        made[disk] = str(stack.enter_context(workspace.open_workspace(path, run_id)))
+    return made
 
 
 def runner(one_engine: engine.Engine) -> sizing.Run:

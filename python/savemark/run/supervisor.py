@@ -50,7 +50,7 @@ class Mount:
                     stdout=out,
                     stderr=err,
                     start_new_session=True,
-                    preexec_fn=_end_with_parent,
+                    preexec_fn=_end_with_parent,  # noqa: PLW1509 - it has no threads
                 )
             except OSError as error:
                 raise RuntimeError(
@@ -135,7 +135,8 @@ def serve(folder: Path) -> None:
         for line in sys.stdin:
             answer = _answer(json.loads(line), mounts, folder)
             with contextlib.suppress(BrokenPipeError):
-                print(json.dumps(answer), flush=True)
+                sys.stdout.write(json.dumps(answer) + "\n")
+                sys.stdout.flush()
     finally:
         for mount in mounts.values():
             mount.down()

@@ -90,6 +90,12 @@ def _owner(path: Path, descriptor: int) -> Owner | None:
     return Owner(said["run_id"], pid, host, alive)
 
 
+def stale(target: Path) -> list[Path]:
+    """Return the folders in `target` that killed runs of ours left."""
+    owners = ((path, owner(path)) for path in sorted(target.glob(f"{PREFIX}*")))
+    return [path for path, found in owners if found is not None and not found.alive]
+
+
 def remove(path: Path) -> None:
     """Remove a folder of ours with all it holds; anything else is left alone."""
     if owner(path) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from savemark.study.keys import Trial
 
@@ -14,6 +14,9 @@ OVERHEAD_S = 0.05
 SYNC_S = 3e-3
 RANDOM_IO_S = 2e-5
 MEMORY_BYTES_PER_S = 4e9
+# Starting a program and CRIU twice; filling it, dumping it and asking it go at the speed of a pipe.
+PROCESS_S = 1.0
+PIPE_BYTES_PER_S = 4e8
 # One item made, looked at, read, renamed and removed; one cell of the solver.
 ITEM_S = 5e-5
 CELL_S = 1e-9
@@ -85,6 +88,12 @@ def _checkpoint(trial: Trial, label: str, rates: Rates) -> Cost:
     # Streams overlap the codec with the storage; a sequential archive does one after the other.
     seconds = max(save) + max(restore) if streams else sum(save) + sum(restore)
     return Cost(rates.overhead_s + seconds, stored, stored)
+
+
+def _program(trial: Trial, label: str, rates: Rates) -> Cost:
+    """Estimate `process`: a checkpoint, and a program that is started, filled, dumped and asked."""
+    files = _checkpoint(trial, label, rates)
+    return replace(files, seconds=PROCESS_S + trial["size"] / PIPE_BYTES_PER_S + files.seconds)
 
 
 def _metadata(trial: Trial, _label: str, rates: Rates) -> Cost:
@@ -164,6 +173,7 @@ MODELS: dict[str, Callable[[Trial, str, Rates], Cost]] = {
     "memcpy": _memcpy,
     "metadata": _metadata,
     "copy": _copy,
+    "process": _program,
     "iterate": _iterate,
     "shared_file": _geometry,
     "file_per_process": _geometry,

@@ -62,7 +62,7 @@ class Study:
     missing: list[Missing] = field(default_factory=list)
     # So many trials at most: where the budget does not even hold each setting once.
     most_trials: int | None = None
-    # How buckets are mounted: each of these makes a target of every bucket (name, command, unmount).
+    # How buckets are mounted (name, command, unmount): each bucket is a target once for each.
     mounts: list[dict[str, str]] = field(default_factory=list)
     # Where a section stands in the file ("ceilings.write" -> "x.yaml:12"); for messages only.
     places: dict[str, str] = field(default_factory=dict, compare=False)
@@ -145,7 +145,7 @@ class Study:
 
     def _in_bucket(self, trial: Trial) -> Trial:
         """Return a trial as it is in a bucket, if it does not say otherwise."""
-        if trial.get("workload") != "checkpoint":
+        if trial.get("workload") not in ("checkpoint", "process"):
             return trial
         return {"chunk_size": self._chunk(trial), **trial}
 

@@ -11,6 +11,9 @@ from savemark.errors import usage
 from savemark.study.keys import AUTO, TOOL, Keys
 from savemark.study.model import Study
 
+# `--state process`: a running program instead of a state in memory, or of files.
+PROCESS = "process"
+
 
 def override(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
     """Return the study with `flags` (key -> text as typed) applied.
@@ -23,6 +26,9 @@ def override(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
         return _each_part(study, flags, keys)
     trial, defaults, factors = dict(study.trial), dict(study.defaults), dict(study.factors)
     for name, text in flags.items():
+        if (name, text) == ("state", PROCESS):
+            trial["workload"] = "process"
+            continue
         key = keys.key(name)
         values = [key.read_text(part.strip()) for part in text.split(",")]
         if len({repr(value) for value in values}) < len(values):

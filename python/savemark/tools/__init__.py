@@ -1,10 +1,9 @@
-"""One file per foreign tool: how to run it, and how to read what it wrote.
+"""One file per foreign tool: how to read what it wrote.
 
 A tool is a module with `NAME`, `WHAT` (what it reads, in a few words), `recognises(source)`, which
 looks at the content (a name proves nothing), and `parse(source)`, which returns an `Imported`:
 lenient about junk around the data, strict about the data. What is missing stays missing, and what
-is damaged is a usage error that names the file. Tools that savemark can run also have `command(…)`
-and `version()`.
+is damaged is a usage error that names the file. How savemark runs a tool is in `commands`.
 """
 
 from __future__ import annotations

@@ -44,6 +44,9 @@ def of_csv(source: Source) -> Iterator[Json]:
     lines = source.lines
     start = next(n for n, line in enumerate(lines) if "time ms [first]" in line)
     columns = [name.strip() for name in next(csv.reader([lines[start]]))]
+    missing = {"operation", "time ms [last]"} - set(columns)
+    if missing:
+        raise usage(f"{source.path}:{start + 1}: elbencho's header lacks `{min(missing)}`")
     for place, line in enumerate(lines[start + 1 :], start=start + 2):
         if not line.strip() or "time ms [first]" in line:
             continue  # a header of each run that was appended

@@ -73,6 +73,8 @@ def parse(source: Source) -> Imported:
         rows = list(of_text(source))
     if not rows:
         raise usage(f"{source.path}: elbencho has no result in it", "was it stopped?")
+    if not all(row["operation"] for row in rows):
+        raise usage(f"{source.path}: a result of elbencho without its operation", "it is damaged")
     entries = [_entry(source, run) for run in _runs(rows)]
     if not entries:
         raise usage(f"{source.path}: elbencho did nothing but flush in it", "was it stopped?")

@@ -25,6 +25,11 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "start it with setsid and without a terminal (`setsid PROGRAM </dev/null >log 2>&1`), or add --criu-options=--shell-job",
     ),
     (
+        "without correspond master peer",
+        "the program has a terminal open whose other end is not saved with it (ssh, tmux, script)",
+        "start it with setsid and without a terminal: setsid PROGRAM </dev/null >log 2>&1",
+    ),
+    (
         "session leader of",
         "the program is not the leader of its session",
         "start it with setsid, or save the leader of the session (`ps -o sid= PID`)",

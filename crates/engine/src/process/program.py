@@ -1,8 +1,8 @@
 """A program to save: it holds bytes that it was given, counts, and answers when it is asked.
 
 Arguments: KIND (memory, threads, tree), a folder, the size. The bytes come through standard input.
-Whoever asks renames a file to FOLDER/ask: `ping N` or `sum N`. The answer in FOLDER/answer is N, then
-for each part of the bytes how far it has counted and, for a sum, its CRC-32.
+Whoever asks renames a file to FOLDER/ask: `ping N` or `sum N`. The answer in FOLDER/answer is N,
+then for each part of the bytes how far it has counted and, for a sum, its CRC-32.
 """
 
 import os

@@ -61,10 +61,16 @@ impl GdsOptions {
     /// Checks what the types cannot say; `workload` as JSON.
     pub(super) fn validate(&self, workload: &Value) -> Result<()> {
         self.numbers()?;
-        let looks = workload["workload"] == "checkpoint" || workload["checksum"] == true;
+        let looks = workload["workload"] == "checkpoint"
+            || ["checksum", "verify"].iter().any(|key| workload[key] == true)
+            || !workload["dedup"].is_null();
         if looks && !self.copy && self.transfer != Transfer::Cpu {
-            return Err(Error::usage("this work looks at every byte, and storage gds leaves them in the GPU's memory")
-                .hint("--copy brings them back (and its time is in the result), or leave --checksum out"));
+            return Err(Error::usage(
+                "this work makes or looks at every byte, and storage gds leaves them in the GPU's memory",
+            )
+            .hint(
+                "--copy brings them (and its time is in the result); or leave --checksum, --verify and --dedup out",
+            ));
         }
         Ok(())
     }

@@ -108,7 +108,7 @@ def sources(job: Job) -> list[str]:
 
 def discards(job: Job) -> bool:
     """Whether what is read goes nowhere: a restore has to end in memory."""
-    return job.trial["workload"] == "sequential"
+    return bool(job.trial["workload"] == "sequential")
 
 
 def step(job: Job, way: str, argv: list[str], **more: Any) -> Step:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from savemark.tools.commands.job import FILE, Job, Step
 
 NAME = "dd"
@@ -46,7 +48,8 @@ def _write(job: Job, phase: str) -> Step:
     words += [f"oflag={','.join(flags)}"] if flags else []
     words += [f"conv=notrunc{SYNC[sync]}"]
     ours = () if kind == "zeros" else (FILE,)
-    return _step(job, phase, words, durable=sync != "none", writes=(job.file,), sources=ours)
+    step = _step(job, phase, words)
+    return replace(step, durable=sync != "none", writes=(job.file,), sources=ours)
 
 
 def _read(job: Job, phase: str) -> Step:
@@ -54,7 +57,7 @@ def _read(job: Job, phase: str) -> Step:
     words = ["dd", f"if={job.file}", "of=/dev/null", *_blocks(job), f"iflag={','.join(flags)}"]
     job.take("seed")
     job.take("payload")
-    return _step(job, phase, words, reads=(job.file,))
+    return replace(_step(job, phase, words), reads=(job.file,))
 
 
 def _direct(job: Job) -> list[str]:
@@ -71,25 +74,6 @@ def _blocks(job: Job) -> list[str]:
     return [f"bs={unit}", f"count={int(job.trial['size']) // unit}"]
 
 
-def _step(
-    job: Job,
-    phase: str,
-    words: list[str],
-    *,
-    durable: bool = False,
-    reads: tuple[str, ...] = (),
-    writes: tuple[str, ...] = (),
-    sources: tuple[str, ...] = (),
-) -> Step:
+def _step(job: Job, phase: str, words: list[str]) -> Step:
     size = int(job.trial["size"])
-    operations = size // int(job.trial[_unit(job)])
-    return Step(
-        phase,
-        tuple(words),
-        size,
-        operations,
-        durable=durable,
-        reads=reads,
-        writes=writes,
-        sources=sources,
-    )
+    return Step(phase, tuple(words), size, size // int(job.trial[_unit(job)]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from savemark.tools.commands.job import FILE, Job, Step
 
 NAME = "fio"
@@ -71,14 +73,19 @@ def _checkpoint(job: Job) -> list[Step]:
     ]
     files = tuple(f"{job.file}.{number}" for number in range(max(streams, 1)))
     size = part * len(files)
-    moved = {"user_bytes": size, "operations": size // int(job.trial["chunk_size"])}
-    save, restore = (_line(job, [*words, f"--rw={way}"]) for way in ("write", "read"))
-    result = {"result": RESULT, "workers": len(files)}
-    return [
-        Step("save", (*save, "--end_fsync=1"), durable=True, writes=files, theirs=("write",),
-             **moved, **result),
-        Step("restore", restore, reads=files, theirs=("read",), **moved, **result),
-    ]  # fmt: skip
+    save, restore = (
+        Step(
+            phase,
+            _line(job, [*words, f"--rw={way}", *more]),
+            size,
+            size // int(job.trial["chunk_size"]),
+            len(files),
+            result=RESULT,
+            theirs=(way,),
+        )
+        for phase, way, more in (("save", "write", ["--end_fsync=1"]), ("restore", "read", []))
+    )
+    return [replace(save, durable=True, writes=files), replace(restore, reads=files)]
 
 
 def _line(job: Job, words: list[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""IO500: a fixed list of phases with rules of their own, so that no trial of ours is one of them."""
+"""IO500: a fixed list of phases with rules of their own; no trial of ours is one of them."""
 
 from __future__ import annotations
 

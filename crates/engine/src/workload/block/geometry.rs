@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Sync;
 use super::care::Verify;
 use super::files::Files;
 use super::options::{BlockOptions, Direction, Order};
 use super::pattern::{Pattern, Permutation, Segments};
 use super::stripe::{self, Stripe};
 use super::team::{self, Job};
-use super::{Sync, flush};
 use crate::error::{Error, Result};
 use crate::record::{PathTaken, Phase, Stage};
 use crate::run::Bench;
@@ -166,8 +166,8 @@ impl<'a> Geometry<'a> {
     /// An object is written by one worker, from front to back.
     fn check_storage(&self, storage: &dyn Storage) -> Result<()> {
         let options = self.options;
-        let ordered = self.sharing == Sharing::FileEach && !options.random_offsets;
-        if !storage.rewrites() && !(ordered && options.sync == flush::Sync::End) {
+        let ordered = self.sharing == Sharing::FileEach && !options.random_offsets && options.sync == Sync::End;
+        if !storage.rewrites() && !ordered {
             return Err(Error::usage(
                 "this storage writes a file once, from front to back, and keeps it when it is synced",
             )

@@ -144,7 +144,7 @@ fn a_mix_reads_what_was_written_last() {
 fn every_worker_has_files_of_its_own() {
     let (mut rig, options) = (Rig::memory(), BlockOptions { files: Some(3), ..verified(Operation::Write) });
     let mut block = Block::new(&options, Order::Sequential);
-    assert_eq!(rig.begin(&mut block).user_bytes, 2 * 3 << 20);
+    assert_eq!(rig.begin(&mut block).user_bytes, (2 * 3) << 20);
     let names = rig.storage.list().unwrap();
     assert_eq!(names.len(), 6);
     assert!(names.iter().all(|name| rig.content(name).len() == 1 << 20));
@@ -234,7 +234,7 @@ fn whole_objects_are_put_and_got_by_one_request_each() {
         let before = server.counts().0;
         let phase = block.run(options.direction().name(), &mut rig.bench()).unwrap();
         assert_eq!((phase.operations, server.counts().0 - before), (40, 40), "{order:?}");
-        assert_eq!(phase.durable, true);
+        assert!(phase.durable);
         block.run("verify", &mut rig.bench()).unwrap();
         assert_eq!(rig.storage.list().unwrap().len(), 10);
         block.cleanup(&mut rig.bench()).unwrap();

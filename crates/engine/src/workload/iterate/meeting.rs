@@ -104,7 +104,9 @@ mod tests {
             });
         }
         assert_eq!(meeting.path(), spent(20, 300));
-        [spent(0, 7), spent(0, 5)].map(|since| meeting.guard().ended_well(since));
+        for since in [spent(0, 7), spent(0, 5)] {
+            meeting.guard().ended_well(since);
+        }
         assert_eq!(meeting.path(), spent(20, 307), "of the one who ended last");
     }
 

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::payload;
 use crate::trial::Common;
-use crate::worker::Meter;
+use crate::worker::{Meter, own_descriptors};
 use crate::workload::block::Sync;
 
 /// What a worker needs for its calls on the items of one owner.
@@ -32,8 +32,9 @@ pub struct Work<'a> {
 const CHECK_EVERY: u64 = 64;
 
 impl<'a> Work<'a> {
-    /// On the items of `owner`.
+    /// On the items of `owner`, for the calling thread.
     pub fn new(options: &'a MetadataOptions, common: &Common, directories: &'a Directories, owner: usize) -> Self {
+        own_descriptors();
         let (path, directory) = directories.of(owner);
         let mut content = vec![0; options.file_size.0 as usize];
         payload::fill(common.payload, common.seed, 0, &mut content);
