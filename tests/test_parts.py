@@ -207,6 +207,7 @@ def test_terminal_page_and_json_say_the_same(measured, capsys):
     assert row["create_latency_ns_p99_99"] >= row["create_latency_ns_p50"]
     markdown = (measured / "report.md").read_text()
     assert "## Every setting on a, names" in markdown
+    assert "| names: items | 40, 80 |" in markdown
 
 
 def test_work_of_unlike_amounts_is_ranked_by_its_pace(measured):

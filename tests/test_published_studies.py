@@ -8,6 +8,7 @@ import pytest
 
 from made_grid import make_grid
 from savemark.report import build, mounts
+from savemark.report.acceptance import NAMES
 from savemark.report.analysis import analyse
 from savemark.report.figures import all_figures
 from savemark.report.gpu_grid import tables as grid_tables
@@ -117,13 +118,19 @@ def test_the_highest_speeds_come_from_the_records(acceptance):
     (table,) = tables(analysis)
     assert table.name == "acceptance_maxima"
     found = {(row[0], row[1], row[2]): row for row in rows(table)}
-    assert len(found) == 2 * (2 + 2 + 5 + 5)
-    cells = next(r for r in analysis.results if r.label == "pool").by_given()["shared file"].cells
-    best = max(cells, key=lambda cell: cell.phases["write"].speed)
-    row = found["pool", "shared file", "write"]
-    assert row[3] == best.setting.removeprefix("shared file, ")
-    assert "GiB/s" in row[6]
-    assert "kop/s" in found["disk", "metadata hard", "creation"][6]
+    expected = {}  # what a check forbids on a busy machine is not among them
+    for result in analysis.results:
+        for part, mine in analysis.apart(result).items():
+            for phase in mine.phases:
+                may = [c for c in mine.cells if phase in c.phases and phase not in c.blocked]
+                if may:
+                    best = max(may, key=lambda cell: cell.phases[phase].speed)
+                    name = NAMES[phase] if part.startswith("metadata") else phase
+                    expected[result.label, part, name] = best
+    assert set(found) == set(expected)
+    for key, best in expected.items():
+        assert found[key][3] == best.setting.removeprefix(f"{key[1]}, ")
+        assert ("kop/s" if key[1].startswith("metadata") else "GiB/s") in found[key][6]
 
 
 def test_a_write_has_two_speeds_in_one_trial(paths):

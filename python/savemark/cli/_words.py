@@ -50,7 +50,8 @@ def header(found: Forecast) -> str:
     settings = _count(cells, "setting")
     shape = f"{settings} × {_count(study.repeats, 'repeat')}"
     if study.most_trials is not None:
-        shape = f"{study.most_trials} trials, a sample of {settings}: that is what the budget holds"
+        trials = _count(study.most_trials, "trial")
+        shape = f"{trials}, a sample of {settings}: that is what the budget holds"
     elif study.repeats < found.asked_repeats:
         shape += f" (not {found.asked_repeats}: that is what the budget holds)"
     elif study.order == "shuffled":

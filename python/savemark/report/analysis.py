@@ -37,11 +37,16 @@ class Analysis:
         return list(self.run.study.get("parts") or [])
 
     def apart(self, result: TargetResult) -> dict[str, TargetResult]:
-        """The cells of a target apart by what is saved, parts in the order of the study."""
-        found = result.by_given()
-        order = {name: place for place, name in enumerate(self.parts)}
-        names = sorted(found, key=lambda name: order.get(name, len(order)))
-        return {name: found[name] for name in names}
+        """The cells of a target apart by what is saved; of a study in parts, part by part."""
+        if not self.parts:
+            return result.by_given()
+        # What is given begins with the part; of two parts the longer name is meant.
+        names = sorted(self.parts, key=len, reverse=True)
+        mine: dict[str, list[Cell]] = {name: [] for name in self.parts}
+        for cell in result.cells:
+            part = next((n for n in names if f"{cell.given}, ".startswith(f"{n}, ")), None)
+            mine.setdefault(part or cell.given, []).append(cell)
+        return {name: replace(result, cells=tuple(some)) for name, some in mine.items() if some}
 
     @property
     def counted(self) -> bool:

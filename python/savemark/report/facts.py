@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from savemark.records import Run
-from savemark.records.frame import setting
+from savemark.records.frame import setting, shown
 from savemark.report.analysis import Analysis
 from savemark.report.stopping import sentence
 from savemark.report.table import Datum, Line, Table
@@ -123,6 +123,15 @@ def design_table(run: Run) -> Table:
         Line([Datum(name), Datum(", ".join("none" if v is None else str(v) for v in levels))])
         for name, levels in factors.items()
     ]
+    for part, own in (run.study.get("parts") or {}).items():
+        varied = (own.get("factors") or {}).items()
+        told = [
+            (name, ", ".join(shown(name, level) for level in levels)) for name, levels in varied
+        ]
+        told += [
+            (name, f"{_value(name, v)} (fixed)") for name, v in (own.get("trial") or {}).items()
+        ]
+        lines += [Line([Datum(f"{part}: {name}"), Datum(text)]) for name, text in told]
     fixed = {**(run.study.get("defaults") or {}), **(run.study.get("trial") or {})}
     lines += [Line([Datum(name), Datum(f"{_value(name, v)} (fixed)")]) for name, v in fixed.items()]
     lines.append(Line([Datum("repeats"), Datum(str(run.study.get("repeats", "")))]))

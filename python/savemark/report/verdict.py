@@ -130,7 +130,7 @@ def headlines(analysis: Analysis) -> list[str]:
         for part, cells in analysis.apart(result).items():
             where = f"{result.label} " if several else ""
             found.setdefault(part, []).append(where + _headline(cells, part))
-    order = sorted(found, key=analysis.parts.index)
+    order = [part for part in analysis.parts if part in found]
     return [f"{part}: {'; '.join(found[part])}." for part in order] or [NOTHING]
 
 

@@ -157,6 +157,7 @@ impl Workload for Block<'_> {
                 (self.files, self.kept) = (Some(files), true);
                 return Ok(None);
             }
+            files.remove(&*bench.storage)?; // what is not whole is of no use
         }
         files.create(&*bench.storage, options.preallocate, None)?;
         if options.verify && options.direction().writes() {
