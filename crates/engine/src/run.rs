@@ -73,6 +73,10 @@ fn measure(workload: &mut dyn Workload, bench: &mut Bench, device: Option<&Block
         let after = look();
         phase.device = before.0.zip(after.0).map(|(before, after)| after.since(&before));
         phase.machine = before.1.zip(after.1).map(|(before, after)| after.since(&before));
+        // What CRIU and the program used is the trial's own as well.
+        if let (Some(machine), Some(process)) = (&mut phase.machine, &phase.process) {
+            machine.own_ns += process.criu_cpu_ns + process.program_cpu_ns;
+        }
         phases.push(phase);
     }
     Ok(phases)
