@@ -100,7 +100,7 @@ impl<'a> Place<'a> {
     /// Saves a running program.
     ///
     /// # Errors
-    /// As [`process::save`].
+    /// As [`process::save()`].
     pub fn save_process(&self, dump: &DumpOptions, control: &Control) -> Result<Report> {
         inspect::check_ours(&*self.storage, &self.target.to_string())?;
         let (mut pool, options) = (Kept::take(), SaveOptions::from(self.options));
@@ -111,7 +111,7 @@ impl<'a> Place<'a> {
     /// Restores the program that was saved here; when this returns, it runs.
     ///
     /// # Errors
-    /// As [`process::restore`].
+    /// As [`process::restore()`].
     pub fn restore_process(&self, control: &Control) -> Result<(Table, Report)> {
         let (mut pool, options) = (Kept::take(), RestoreOptions::from(self.options));
         let restored = process::restore(&*self.storage, &options, &mut pool, control)?;

@@ -338,7 +338,7 @@ pub struct Machine {
     pub cpus: u32,
     /// CPU time that all processes and the kernel used, in steps of a tick (10 ms).
     pub busy_ns: u64,
-    /// The part of it that this process used.
+    /// The part of it that this process used, and of a program that it saved, CRIU and the program.
     pub own_ns: u64,
     /// CPU time that the hypervisor gave to others while there was something to run here.
     pub steal_ns: u64,

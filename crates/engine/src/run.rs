@@ -92,6 +92,10 @@ fn measure(
         let before = witness.look();
         let mut phase = workload.run(name, bench)?;
         (phase.device, phase.machine, phase.gds_bytes) = witness.look().since(before);
+        // What CRIU and the program used is the trial's own as well.
+        if let (Some(machine), Some(process)) = (&mut phase.machine, &phase.process) {
+            machine.own_ns += process.criu_cpu_ns + process.program_cpu_ns;
+        }
         around(Moment::After, name)?;
         phases.push(phase);
     }

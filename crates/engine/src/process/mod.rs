@@ -7,7 +7,7 @@
 //! What keeps the program safe:
 //! * CRIU leaves it stopped. It is killed (or goes on) when the checkpoint is durable; if the save fails, it goes on.
 //! * CRIU leaves what it restores stopped. It runs when every chunk of the checkpoint has been verified.
-//! * A small process of its own does the same if savemark is killed in between ([`guard`]).
+//! * A small process of its own does the same if savemark is killed in between (`guard.rs`).
 
 pub mod criu;
 pub mod dump;

@@ -1,6 +1,6 @@
 //! The peer of `criu restore --stream`: fetches the images that CRIU asks for, ahead of it, and writes them into its pipes.
 //!
-//! The workers of [`crate::checkpoint::restore`] fetch, verify and decode chunks in the order that is asked for here: what an
+//! The workers of [`crate::checkpoint::restore()`] fetch, verify and decode chunks in the order that is asked for here: what an
 //! open pipe needs next, then what will be needed soon, and when CRIU is done what it never asked for. One thread writes
 //! into the pipes. A chunk is written when its digest was right; CRIU leaves the program stopped until all were.
 //!

@@ -1,10 +1,7 @@
 //! Save a running program, kill it, restore it, and see that it goes on with the right memory.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,6 +23,9 @@ use crate::process::{self, After, DumpOptions, images};
 use crate::record::{PathTaken, Phase, ProcessTimes};
 use crate::run::Bench;
 use crate::size::{Size, Span};
+
+mod subject;
+use subject::Subject;
 
 /// Options of `process`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -128,51 +128,6 @@ impl ProcessOptions {
 
     fn restore_options(&self) -> RestoreOptions {
         RestoreOptions { queue_depth: self.queue_depth, in_place: false }
-    }
-}
-
-/// What is saved.
-enum Subject {
-    Ours(Program),
-    /// A command of the user's.
-    Own(i32),
-}
-
-impl Subject {
-    fn pid(&self) -> i32 {
-        match self {
-            Self::Ours(program) => program.pid,
-            Self::Own(pid) => *pid,
-        }
-    }
-
-    fn own(cmd: &str, ready_after: Span) -> Result<Self> {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", &format!("exec {cmd}")]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // SAFETY: setsid may be called between fork and exec.
-        unsafe { command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into)) };
-        #[allow(clippy::zombie_processes)] // killing the tree reaps it
-        let child = command.spawn().map_err(|e| Error::io("start", Path::new("/bin/sh"), e))?;
-        let own = Self::Own(child.id() as i32);
-        std::thread::sleep(Duration::from_nanos(ready_after.0));
-        own.check_alive()?;
-        Ok(own)
-    }
-
-    fn check_alive(&self) -> Result<()> {
-        match tree::state(self.pid()) {
-            None | Some('Z') => Err(Error::failed(format!("the program (process {}) has ended by itself", self.pid()))
-                .hint("cmd: a command that goes on; see what it writes by running it in a terminal")),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Drop for Subject {
-    fn drop(&mut self) {
-        if let Self::Own(pid) = self {
-            let _ = Tree::restored(*pid, Vec::new()).kill();
-        }
     }
 }
 
