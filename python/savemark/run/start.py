@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
-from savemark.run import posix_probe
+from savemark.run import posix_probe, wheels
 from savemark.run import target as place
-from savemark.run import wheels
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast, forecast
 from savemark.run.loop import Loop, Tally
