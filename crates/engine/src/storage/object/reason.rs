@@ -43,7 +43,11 @@ pub fn explain(what: &str, url: &str, place: &Place, error: &StoreError) -> Erro
 }
 
 /// What S3's variables, rights and commands are called elsewhere.
-const AZURE: [(&str, &str); 8] = [
+const AZURE: [(&str, &str); 9] = [
+    (
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or AWS_SKIP_SIGNATURE=true for a public bucket",
+        "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or log in: az login",
+    ),
     (
         "its name, AWS_REGION and AWS_ENDPOINT_URL, or make it: aws s3 mb",
         "its name and AZURE_STORAGE_ACCOUNT_NAME, or make it: az storage container create",
@@ -59,7 +63,11 @@ const AZURE: [(&str, &str); 8] = [
     ),
     ("aws sso login", "az login"),
 ];
-const GOOGLE: [(&str, &str); 8] = [
+const GOOGLE: [(&str, &str); 9] = [
+    (
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or AWS_SKIP_SIGNATURE=true for a public bucket",
+        "name the key file in GOOGLE_SERVICE_ACCOUNT, or log in: gcloud auth application-default login",
+    ),
     (
         "its name, AWS_REGION and AWS_ENDPOINT_URL, or make it: aws s3 mb",
         "its name, or make it: gcloud storage buckets create",
