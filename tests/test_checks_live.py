@@ -263,7 +263,9 @@ def test_the_catalogue_says_everything(folder):
         assert entry.verdict
         assert entry.applies in ("L", "I", "L,I")
     assert {
-        f"HC-{n:02}" for n in (*range(1, 23), 24, 25, 26, 27, 29, *range(31, 35), 37, 39, 40)
+        f"HC-{n:02}"
+        for n in range(1, 41)
+        if n != 28  # the clocks of several nodes: there is one
     } == {entry.id for entry in catalogue()}
 
 

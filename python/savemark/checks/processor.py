@@ -1,4 +1,4 @@
-"""Whether the price of compression is shown beside what it gains."""
+"""Whether the price of compression is shown, and threads have the processors they need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import polars as pl
 
 from savemark.checks.data import PLAIN
 from savemark.checks.registry import Evidence, Finding, Verdict, check
-from savemark.checks.wording import listing
+from savemark.checks.wording import keys, listing, settings
 
 
 @check(
@@ -31,3 +31,35 @@ def cost_shown(evidence: Evidence) -> Finding:
         "Processors that compress do not compute; a faster save may cost the job more.",
         "Measure with savemark, which records it, or add `time -v` (user + system seconds).",
     )
+
+
+@check(
+    "HC-30",
+    "Threads have processors near the storage",
+    rule="more workers than the processors that this process may use, of a machine that has more; "
+    "several NUMA nodes, and where threads ran not recorded",
+    verdict="NOTE",
+    applies="L",
+)
+def near(evidence: Evidence) -> Finding:
+    """Note workers that a cpuset or a quota makes share processors which lie idle."""
+    host = evidence.run.host
+    cpu = host.get("cpu") or {}
+    usable, there = cpu.get("available"), cpu.get("logical")
+    if evidence.live.is_empty() or not usable:
+        return Finding(Verdict.UNVERIFIED, "The processors that may be used are not recorded.")
+    crowded = evidence.live.filter(pl.col("worker_count") > usable)
+    if there and usable < there and not crowded.is_empty():
+        return Finding(
+            Verdict.NOTE,
+            f"{settings(keys(crowded))}: more workers than the {usable} processors that this "
+            f"process may use, of {there}.",
+            "A cpuset or an affinity mask keeps it from the others.",
+            "Start it without taskset, or with a cpuset as large as the workers are many.",
+        )
+    nodes = host.get("numa_nodes") or 1
+    if nodes > 1:
+        return Finding(
+            Verdict.UNVERIFIED, f"There are {nodes} NUMA nodes; where threads ran is not recorded."
+        )
+    return Finding(Verdict.OK, f"One NUMA node, {usable} processors for this process.")

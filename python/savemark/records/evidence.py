@@ -100,6 +100,10 @@ CLAIM = {
     "past_mount": pl.Boolean,
 }
 MEASURED = {
+    # Of an open loop: I/Os due, started, and started late.
+    "slip_due": pl.Int64,
+    "slip_started": pl.Int64,
+    "slip_late": pl.Int64,
     "machine_elapsed_ns": pl.Int64,
     "machine_cpus": pl.Int64,
     "machine_busy_ns": pl.Int64,
@@ -119,7 +123,7 @@ MEASURED = {
 # The parts of a phase that these columns are read from.
 PARTS = {
     part: [name.removeprefix(f"{part}_") for name in MEASURED if name.startswith(f"{part}_")]
-    for part in ("machine", "extents", "payload")
+    for part in ("slip", "machine", "extents", "payload")
 }
 COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
 

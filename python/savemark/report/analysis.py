@@ -224,6 +224,7 @@ def _negated(identifier: str) -> str:
         "HC-16": "times of two kinds are mixed",
         "HC-21": "the arithmetic does not hold",
         "HC-22": "the label is not what ran",
+        "HC-23": "runs share a place",
         "HC-25": "the tool called it invalid",
         "HC-26": "there was nothing to do",
         "HC-32": "GPUDirect Storage was not on the path",

@@ -29,7 +29,8 @@ pub fn connect(options: &ObjectOptions, url: &str, environment: &Environment) ->
     // The one thing object_store leaves open is rustls' cryptography. Somebody else's choice is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (scheme, bucket, prefix) = split(url)?;
-    let client = client_options(options, environment)?;
+    let named = own_endpoint(scheme, environment);
+    let client = client_options(options, scheme, named.unwrap_or_default(), environment)?;
     let (mut s3, mut signed) = (None, None);
     let unconfirmed = Arc::<AtomicBool>::default();
     let (store, endpoint): (Arc<dyn Store>, String) = match scheme {
@@ -45,7 +46,7 @@ pub fn connect(options: &ObjectOptions, url: &str, environment: &Environment) ->
             let builder = settings.fold(GoogleCloudStorageBuilder::new(), |b, (key, value)| b.with_config(key, value));
             let builder = builder.with_bucket_name(bucket).with_client_options(client).with_retry(retries(options));
             let store = builder.build().map_err(|e| reason::of_settings(url, &e))?;
-            (Arc::new(store), "storage.googleapis.com".to_string())
+            (Arc::new(store), named.map_or_else(|| "storage.googleapis.com".into(), host_of))
         }
         _ => {
             let settings = environment.settings("AZURE_").filter_map(|(key, value)| Some((key.parse().ok()?, value)));
@@ -53,7 +54,7 @@ pub fn connect(options: &ObjectOptions, url: &str, environment: &Environment) ->
             let account = environment.get("AZURE_STORAGE_ACCOUNT_NAME").unwrap_or("account").to_string();
             let builder = builder.with_container_name(bucket).with_client_options(client).with_retry(retries(options));
             let store = builder.build().map_err(|e| reason::of_settings(url, &e))?;
-            (Arc::new(store), format!("{account}.blob.core.windows.net"))
+            (Arc::new(store), named.map_or_else(|| format!("{account}.blob.core.windows.net"), host_of))
         }
     };
     Ok(Place {
@@ -155,12 +156,30 @@ fn check_credentials(environment: &Environment, bucket: &str) -> Result<()> {
     Err(reason::no_credentials(&format!("cannot open s3://{bucket}")))
 }
 
-fn client_options(options: &ObjectOptions, environment: &Environment) -> Result<ClientOptions> {
-    let endpoint = environment.get("AWS_ENDPOINT_URL_S3").or(environment.get("AWS_ENDPOINT_URL"));
-    let endpoint = endpoint.or(environment.get("AWS_ENDPOINT")).unwrap_or_default();
+/// The server that the environment names instead of the provider's own.
+fn own_endpoint<'a>(scheme: &str, environment: &'a Environment) -> Option<&'a str> {
+    let names: &[&str] = match scheme {
+        "s3" => &["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"],
+        "gs" => &["GOOGLE_BASE_URL"],
+        _ => &["AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"],
+    };
+    names.iter().find_map(|name| environment.get(name))
+}
+
+fn client_options(
+    options: &ObjectOptions,
+    scheme: &str,
+    endpoint: &str,
+    environment: &Environment,
+) -> Result<ClientOptions> {
     // On loopback nobody listens in; elsewhere plain HTTP is the user's own decision.
     let loopback = ["http://127.", "http://localhost", "http://[::1]"].iter().any(|start| endpoint.starts_with(start));
-    let allowed = environment.get("AWS_ALLOW_HTTP").is_some_and(|value| matches!(value, "true" | "1" | "yes"));
+    let name = match scheme {
+        "s3" => "AWS_ALLOW_HTTP",
+        "gs" => "GOOGLE_ALLOW_HTTP",
+        _ => "AZURE_ALLOW_HTTP",
+    };
+    let allowed = environment.get(name).is_some_and(|value| matches!(value, "true" | "1" | "yes"));
     let mut client = ClientOptions::new()
         .with_allow_http(loopback || allowed)
         .with_http1_only()

@@ -37,6 +37,63 @@ fn is_altered(text: &str) -> bool {
 
 /// The error as a sentence.
 pub fn explain(what: &str, url: &str, place: &Place, error: &StoreError) -> Error {
+    let mut told = tell(what, url, place, error);
+    told.hint = told.hint.map(|hint| in_words_of(url, &hint));
+    told
+}
+
+/// What S3's variables, rights and commands are called elsewhere.
+const AZURE: [(&str, &str); 9] = [
+    (
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or AWS_SKIP_SIGNATURE=true for a public bucket",
+        "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or log in: az login",
+    ),
+    (
+        "its name, AWS_REGION and AWS_ENDPOINT_URL, or make it: aws s3 mb",
+        "its name and AZURE_STORAGE_ACCOUNT_NAME, or make it: az storage container create",
+    ),
+    ("AWS_ENDPOINT_URL, AWS_REGION", "AZURE_STORAGE_ENDPOINT, AZURE_STORAGE_ACCOUNT_NAME"),
+    ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT"),
+    ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP"),
+    ("AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
+    ("AWS_SECRET_ACCESS_KEY", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
+    (
+        "s3:ListBucket, GetObject, PutObject, DeleteObject and AbortMultipartUpload here",
+        "the role Storage Blob Data Contributor here",
+    ),
+    ("aws sso login", "az login"),
+];
+const GOOGLE: [(&str, &str); 9] = [
+    (
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or AWS_SKIP_SIGNATURE=true for a public bucket",
+        "name the key file in GOOGLE_SERVICE_ACCOUNT, or log in: gcloud auth application-default login",
+    ),
+    (
+        "its name, AWS_REGION and AWS_ENDPOINT_URL, or make it: aws s3 mb",
+        "its name, or make it: gcloud storage buckets create",
+    ),
+    ("AWS_ENDPOINT_URL, AWS_REGION", "GOOGLE_BASE_URL"),
+    ("AWS_ENDPOINT_URL", "GOOGLE_BASE_URL"),
+    ("AWS_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP"),
+    ("AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN", "GOOGLE_SERVICE_ACCOUNT"),
+    ("AWS_SECRET_ACCESS_KEY", "GOOGLE_SERVICE_ACCOUNT"),
+    (
+        "s3:ListBucket, GetObject, PutObject, DeleteObject and AbortMultipartUpload here",
+        "the role Storage Object User here",
+    ),
+    ("aws sso login", "gcloud auth application-default login"),
+];
+
+fn in_words_of(url: &str, hint: &str) -> String {
+    let words: &[_] = match url.split_once("://").map(|(scheme, _)| scheme) {
+        Some("s3") | None => &[],
+        Some("gs") => &GOOGLE,
+        Some(_) => &AZURE,
+    };
+    words.iter().fold(hint.to_string(), |hint, (theirs, own)| hint.replace(theirs, own))
+}
+
+fn tell(what: &str, url: &str, place: &Place, error: &StoreError) -> Error {
     let text = text_of(error);
     let code = code_of(&text).unwrap_or_default();
     let failed = |why: String| Error::failed(format!("cannot {what} {url}: {why}"));
@@ -209,7 +266,13 @@ fn text_of(error: &StoreError) -> String {
 /// The `<Code>` of an answer.
 fn code_of(text: &str) -> Option<String> {
     let code = text.split_once("<Code>")?.1.split_once("</Code>")?.0;
-    code.bytes().all(|b| b.is_ascii_alphanumeric()).then(|| code.to_string())
+    let plain = code.bytes().all(|b| b.is_ascii_alphanumeric());
+    // Azure has names of its own for what S3 says too.
+    plain.then(|| match code {
+        "ContainerNotFound" => "NoSuchBucket".to_string(),
+        "AuthenticationFailed" => "SignatureDoesNotMatch".to_string(),
+        other => other.to_string(),
+    })
 }
 
 fn status_of(text: &str) -> Option<u16> {
