@@ -30,7 +30,7 @@ import time
 from pathlib import Path
 
 from object import Server, minio
-from run import Sample, Side, cpu_per_gb, goal, interleave, ratio, say
+from sides import Sample, Side, cpu_per_gb, goal, interleave, ratio, say
 
 from savemark import _engine
 
