@@ -25,12 +25,15 @@ docs: $(VENV)/engine ## the API of the engine, and the reference pages that are 
 	RUSTDOCFLAGS="-D warnings" cargo doc --package savemark-engine --no-deps --document-private-items --quiet
 	$(PYTHON) docs/build.py --check
 
-bench: $(VENV)/engine ## side by side with fio, elbencho, IOR, mdtest, our own ceilings and the clients of S3; about 50 minutes
+bench: $(VENV)/engine ## side by side with fio, elbencho, IOR, mdtest, our own ceilings and the clients of S3; about an hour
 	@mkdir -p $(SCRATCH)
 	$(PYTHON) bench/block.py $(SCRATCH)
 	$(PYTHON) bench/metadata.py $(SCRATCH)
 	$(PYTHON) bench/agreement.py $(SCRATCH)
 	$(PYTHON) bench/run.py $(SCRATCH)
+	$(PYTHON) bench/iterate.py $(SCRATCH)
+	$(PYTHON) bench/process.py $(SCRATCH)
+	$(PYTHON) bench/report.py
 	$(PYTHON) bench/object.py $(SCRATCH)
 
 clean:
