@@ -20,7 +20,7 @@ use crate::fuse::{self, Disk};
 use crate::image::Image;
 use crate::log::{self, Entry, Mark};
 use crate::points::{self, Point};
-use crate::process::{Mounted, ROOM, fork, mount};
+use crate::process::{self, Mounted, ROOM, fork, mount};
 use crate::random::Random;
 use crate::subject::{Found, Judge, Subject, make_root, root};
 use crate::verdict::{Moment, Tally};
@@ -124,6 +124,7 @@ fn serve(base: &Image, at: &Path, log: &Path) -> Result<Device> {
     mount("savemark", at, "fuse.savemark", &options)?;
     let mount = Mounted(at.to_path_buf());
     let child = fork(|| {
+        process::leave_room(at)?;
         // Memory for us must not wait for pages that only we can write out. Refused on old kernels: it is a precaution.
         // SAFETY: a call with no memory of ours.
         unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
