@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -41,6 +42,23 @@ class TrialCommand(click.Command):
             rows = [o.get_help_record(ctx) for o in chosen]
             with formatter.section(title):
                 formatter.write_dl([row for row in rows if row is not None])
+
+
+# Of every command that makes a run.
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    envvar="SAVEMARK_SEED",
+    help="Seed of the order of the trials.",
+)
+out_option = click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    envvar="SAVEMARK_OUT",
+    help="New run folder.  [default: savemark-runs/TIME-STUDY]",
+)
 
 
 def trial_options() -> list[click.Parameter]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from savemark.cli._options import TrialCommand, as_typed
+from savemark.cli._options import TrialCommand, as_typed, out_option, seed_option
 from savemark.cli._units import share
 from savemark.errors import EXIT_CODES, usage
 
@@ -47,20 +47,8 @@ REPEATS = 10
     help="Runs of every setting on both targets.",
 )
 @click.option("--budget", metavar="TIME", envvar="SAVEMARK_BUDGET", help="Time for the whole run.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    envvar="SAVEMARK_SEED",
-    help="Seed of the order of the trials.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    envvar="SAVEMARK_OUT",
-    help="New run folder.  [default: savemark-runs/TIME-STUDY]",
-)
+@seed_option
+@out_option
 @click.option(
     "--show-blocked", is_flag=True, help="Judge numbers that a check forbids too, marked."
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from savemark.cli._options import TrialCommand, as_typed
+from savemark.cli._options import TrialCommand, as_typed, out_option, seed_option
 
 if TYPE_CHECKING:
     from savemark.run.request import Request
@@ -39,20 +39,8 @@ if TYPE_CHECKING:
     envvar="SAVEMARK_MAX_REPEATS",
     help="With --until: runs of every setting at most.  [default: 30]",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    envvar="SAVEMARK_SEED",
-    help="Seed of the order of the trials.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    envvar="SAVEMARK_OUT",
-    help="New run folder.  [default: savemark-runs/TIME-STUDY]",
-)
+@seed_option
+@out_option
 @click.option("--dry-run", is_flag=True, help="Say what would run, how long, and what it writes.")
 @click.option(
     "--resume",
