@@ -12,15 +12,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::directory::{Directory, Queueing};
-use super::synchronous::Synchronous;
-use super::{Completion, File, Op, Operation, Queue, io_error};
+use super::synchronous::{Calls, Synchronous};
+use super::{File, Op, Operation, Queue, io_error};
 use crate::buffer::{Arena, Buffer};
 use crate::device::cuda::{self, Gpu, Memory, Pinned};
 use crate::device::cufile::{self, Handle, Mode, Registered};
 use crate::device::nvidia_fs;
 use crate::error::{Error, Result};
 use crate::host::gpu;
-use crate::measure::clock;
 use crate::record::PathTaken;
 
 /// The way between files and the GPU.
@@ -173,13 +172,8 @@ impl Queueing for Gpus {
             }
             _ => Way::CuFile { handles: handles(files)?, memory: cufile::driver()?.register(memory)? },
         };
-        Ok(Box::new(GpuQueue {
-            way,
-            copy: self.copy,
-            files: files.to_vec(),
-            arena: Arc::clone(arena),
-            done: Vec::new(),
-        }))
+        let (files, arena) = (files.to_vec(), Arc::clone(arena));
+        Ok(Box::new(Synchronous::of(GpuCalls { way, copy: self.copy, files, arena })))
     }
 }
 
@@ -196,15 +190,14 @@ enum Way {
 }
 
 /// One I/O at a time, as the calls block.
-struct GpuQueue {
+struct GpuCalls {
     way: Way,
     copy: bool,
     files: Vec<Arc<dyn File>>,
     arena: Arc<Arena>,
-    done: Vec<Completion>,
 }
 
-impl GpuQueue {
+impl GpuCalls {
     /// Where the mirror of `buffer` starts. Memory of others has none: it uses the front, which only its own I/O needs.
     fn place(&self, buffer: &Buffer, len: usize) -> Result<usize> {
         match buffer.is_in(&self.arena) {
@@ -222,8 +215,10 @@ impl GpuQueue {
             Way::Bounce { memory, .. } => memory,
         }
     }
+}
 
-    fn move_bytes(&self, op: &mut Op) -> Result<()> {
+impl Calls for GpuCalls {
+    fn run(&self, op: &mut Op) -> Result<()> {
         let (len, offset, place) = (op.len, op.offset, self.place(&op.buffer, op.len)?);
         let file = &self.files[op.file];
         let failed = |e| io_error(op.operation, file.path(), offset, len, e);
@@ -259,33 +254,6 @@ impl GpuQueue {
                 }
             }
         }
-    }
-}
-
-impl Queue for GpuQueue {
-    fn submit(&mut self, mut op: Op) -> Result<()> {
-        let start = clock::now();
-        let error = self.move_bytes(&mut op).err();
-        let latency_ns = clock::now() - start;
-        self.done.push(Completion { token: op.token, buffer: op.buffer, len: op.len, latency_ns, error });
-        Ok(())
-    }
-
-    fn wait(&mut self, _min: usize, done: &mut Vec<Completion>) -> Result<u64> {
-        done.append(&mut self.done);
-        Ok(clock::now())
-    }
-
-    /// What was submitted has ended; without anything there is nothing to do until then.
-    fn wait_until(&mut self, until_ns: u64, done: &mut Vec<Completion>) -> Result<u64> {
-        if self.done.is_empty() {
-            clock::sleep_until(until_ns);
-        }
-        self.wait(0, done)
-    }
-
-    fn in_flight(&self) -> usize {
-        self.done.len()
     }
 }
 

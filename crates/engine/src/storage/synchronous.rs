@@ -6,29 +6,51 @@ use super::{Completion, File, Op, Operation, Queue, io_error};
 use crate::error::Result;
 use crate::measure::clock;
 
+/// Calls that move the bytes of an I/O, and return when they have.
+pub trait Calls {
+    /// Moves the bytes of `op`.
+    fn run(&self, op: &mut Op) -> Result<()>;
+}
+
 /// Depth one, whatever is asked for: the next I/O starts when the last has ended.
-pub struct Synchronous {
-    files: Vec<Arc<dyn File>>,
+pub struct Synchronous<C> {
+    calls: C,
     done: Vec<Completion>,
 }
 
-impl Synchronous {
-    /// A queue on `files`.
-    pub fn new(files: &[Arc<dyn File>]) -> Self {
-        Self { files: files.to_vec(), done: Vec::new() }
+impl<C: Calls> Synchronous<C> {
+    /// A queue of these calls.
+    pub fn of(calls: C) -> Self {
+        Self { calls, done: Vec::new() }
     }
 }
 
-impl Queue for Synchronous {
-    fn submit(&mut self, mut op: Op) -> Result<()> {
-        let file = &self.files[op.file];
-        let start = clock::now();
+/// The calls of the files themselves.
+pub struct OnFiles(Vec<Arc<dyn File>>);
+
+impl Synchronous<OnFiles> {
+    /// A queue on `files`.
+    pub fn new(files: &[Arc<dyn File>]) -> Self {
+        Self::of(OnFiles(files.to_vec()))
+    }
+}
+
+impl Calls for OnFiles {
+    fn run(&self, op: &mut Op) -> Result<()> {
+        let file = &self.0[op.file];
         let result = match op.operation {
             Operation::Read => file.read_at(&mut op.buffer[..op.len], op.offset),
             Operation::Write => file.write_at(&op.buffer[..op.len], op.offset),
         };
+        result.map_err(|e| io_error(op.operation, file.path(), op.offset, op.len, e))
+    }
+}
+
+impl<C: Calls> Queue for Synchronous<C> {
+    fn submit(&mut self, mut op: Op) -> Result<()> {
+        let start = clock::now();
+        let error = self.calls.run(&mut op).err();
         let latency_ns = clock::now() - start;
-        let error = result.err().map(|e| io_error(op.operation, file.path(), op.offset, op.len, e));
         self.done.push(Completion { token: op.token, buffer: op.buffer, len: op.len, latency_ns, error });
         Ok(())
     }
