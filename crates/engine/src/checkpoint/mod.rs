@@ -10,6 +10,7 @@
 pub mod abandoned;
 pub mod cut;
 mod direct;
+pub mod gpu;
 pub mod inspect;
 pub mod manifest;
 pub mod read;

@@ -49,7 +49,8 @@ pub fn restore(
     pool: &mut Pool,
     control: &Control,
 ) -> Result<(Manifest, Phase)> {
-    let mut watch = Watch::start();
+    control.begin("restore", 0);
+    let mut watch = Watch::together(control)?;
     let manifest = open(storage)?;
     control.begin("restore", manifest.state_bytes);
     sink.prepare(&manifest.members, manifest.state_bytes)?;
@@ -75,6 +76,7 @@ pub fn restore(
     if let Some((_, error)) = bad {
         return Err(error);
     }
+    sink.settle()?;
     watch.stage_until("transfer", job.fetched_ns.load(Ordering::Relaxed));
     watch.stage("verify");
     let mut phase = watch.finish("restore");

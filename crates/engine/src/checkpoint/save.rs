@@ -57,8 +57,8 @@ pub fn save(
     pool: &mut Pool,
     control: &Control,
 ) -> Result<(Manifest, Phase)> {
-    let mut watch = Watch::start();
     control.begin("save", source.bytes());
+    let mut watch = Watch::together(control)?;
     let job = Job::new(source, storage, options)?;
     let arenas = pool.take(options.workers(), job.arena_bytes())?;
     let _lock = storage.lock()?;

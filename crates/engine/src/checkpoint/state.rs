@@ -1,16 +1,16 @@
 //! What is saved and where it is restored to: a range of bytes with named members.
 
+mod made;
+
 use std::ops::Range;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::made::{Discard, GeneratedState, MemoryState};
 use super::cut::Cut;
-use super::settle::settle;
-use crate::buffer::{ALIGN, Arena, Buffer, align_up};
+use crate::buffer::{ALIGN, Buffer};
 use crate::codec::Piece;
-use crate::error::{Error, Result};
-use crate::payload::{self, PayloadKind};
+use crate::error::Result;
 
 /// A file or tensor of the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,6 +155,10 @@ pub trait Sink: Sync {
     }
     /// Takes a window back whose bytes are whole and verified.
     fn filled(&self, _offset: u64, _window: Buffer) {}
+    /// Called at the end of a restore that went well; returns when everything handed on is in its place.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
     /// What it wants next, where it does not want all chunks in the order of the shards.
     fn demand(&self) -> Option<&dyn Demand> {
         None
@@ -168,148 +172,6 @@ pub trait Demand: Sync {
     fn next(&self, idle: bool) -> Result<Next<usize>>;
     /// A worker has failed: what it was fetching will not come.
     fn fail(&self);
-}
-
-/// A state in memory: the source of a measured save, or the destination of a restore.
-#[derive(Debug)]
-pub struct MemoryState {
-    arena: Arc<Arena>,
-    members: Vec<Member>,
-    bytes: u64,
-}
-
-impl MemoryState {
-    /// A state of one member, `state.bin`, filled with `kind`.
-    pub fn generate(kind: PayloadKind, seed: u64, bytes: u64) -> Result<Self> {
-        let mut state = Self::empty(bytes)?;
-        (state.members, state.bytes) = lay_out([("state.bin".to_string(), bytes, 0o644)]);
-        for (index, mut buffer) in state.arena.cut(ALIGN).into_iter().enumerate() {
-            let offset = (index * ALIGN) as u64;
-            let len = bytes.saturating_sub(offset).min(ALIGN as u64) as usize;
-            payload::fill(kind, seed, offset, &mut buffer[..len]);
-        }
-        Ok(state)
-    }
-
-    /// Room for a state of up to `bytes`, zero.
-    pub fn empty(bytes: u64) -> Result<Self> {
-        Ok(Self { arena: Arena::new(align_up(bytes as usize))?, members: Vec::new(), bytes: 0 })
-    }
-
-    /// A state of these members, zero, to be filled through [`Sink::window`].
-    pub fn with_members(members: Vec<Member>, bytes: u64) -> Result<Self> {
-        Ok(Self { arena: Arena::new(align_up(bytes as usize))?, members, bytes })
-    }
-
-    /// Bytes it can hold.
-    pub fn capacity(&self) -> u64 {
-        self.arena.len() as u64
-    }
-
-    /// The whole state.
-    pub fn buffer(&self) -> Buffer {
-        // SAFETY: used for reading a state that nobody writes.
-        unsafe { self.arena.buffer(0, align_up(self.bytes as usize).max(ALIGN)) }
-    }
-}
-
-impl Source for MemoryState {
-    fn members(&self) -> &[Member] {
-        &self.members
-    }
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-    fn view(&self, offset: u64, len: usize) -> Option<Buffer> {
-        // SAFETY: a source is only read.
-        Some(unsafe { self.arena.view(offset as usize, align_up(len)) })
-    }
-    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        let view = self.view(offset, out.len()).expect("memory has a view");
-        out.copy_from_slice(&view[..out.len()]);
-        Ok(())
-    }
-}
-
-impl Sink for MemoryState {
-    fn prepare(&self, _: &[Member], bytes: u64) -> Result<()> {
-        if bytes > self.capacity() {
-            return Err(Error::failed(format!("a state of {bytes} bytes does not fit into {}", self.capacity())));
-        }
-        Ok(())
-    }
-    fn window(&self, offset: u64, len: usize) -> Option<Buffer> {
-        // SAFETY: restore asks for each range once, and chunks start on page boundaries, so windows are disjoint.
-        Some(unsafe { self.arena.buffer(offset as usize, align_up(len)) })
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.write_seen(offset, bytes, &mut |_| ())
-    }
-    fn takes_unverified(&self) -> bool {
-        true
-    }
-    fn write_seen(&self, offset: u64, bytes: &[u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
-        let mut window = self.window(offset, bytes.len()).expect("memory has a window");
-        // SAFETY: inside the window, which is not where `bytes` are.
-        unsafe { settle(window[..bytes.len()].as_mut_ptr(), bytes, seen) };
-        Ok(())
-    }
-}
-
-/// A state that is generated as it is read: it may be larger than memory.
-#[derive(Debug)]
-pub struct GeneratedState {
-    members: Vec<Member>,
-    bytes: u64,
-    kind: PayloadKind,
-    seed: u64,
-}
-
-impl GeneratedState {
-    /// `bytes` of `kind`, as one member.
-    pub fn new(kind: PayloadKind, seed: u64, bytes: u64) -> Self {
-        let (members, bytes) = lay_out([("state.bin".to_string(), bytes, 0o644)]);
-        Self { members, bytes, kind, seed }
-    }
-}
-
-impl Source for GeneratedState {
-    fn members(&self) -> &[Member] {
-        &self.members
-    }
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        payload::fill(self.kind, self.seed, offset, out);
-        Ok(())
-    }
-}
-
-/// Checks restored bytes against what was generated, without storing them.
-impl Sink for GeneratedState {
-    fn prepare(&self, members: &[Member], _: u64) -> Result<()> {
-        if members == self.members { Ok(()) } else { Err(Error::corrupt("the checkpoint holds another state")) }
-    }
-    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        match payload::verify(self.kind, self.seed, offset, bytes) {
-            None => Ok(()),
-            Some(wrong) => Err(Error::corrupt(format!("restored byte {wrong} of the state is not the one saved"))),
-        }
-    }
-}
-
-/// Takes everything and keeps nothing: restoring into it is verifying.
-#[derive(Debug)]
-pub struct Discard;
-
-impl Sink for Discard {
-    fn prepare(&self, _: &[Member], _: u64) -> Result<()> {
-        Ok(())
-    }
-    fn write(&self, _: u64, _: &[u8]) -> Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,11 @@ use super::cuda::{self, Memory};
 use super::library::{Library, functions};
 use super::nvidia_fs;
 use crate::error::{Error, Result};
+use crate::record::CuFileCounts;
+
+mod statistics;
+
+use statistics::Statistics;
 
 /// Names the library, where the linker does not find it (a Python package holds it, say).
 pub const VARIABLE: &str = "SAVEMARK_LIBCUFILE";
@@ -63,6 +68,17 @@ struct Properties {
 
 type Raw = *mut c_void;
 
+/// `CUFileBoolConfigParameter_t`.
+const ALLOW_COMPATIBILITY: c_int = 1;
+const FORCE_COMPATIBILITY: c_int = 2;
+
+functions! {
+    /// Since cuFile 1.14.
+    struct Parameters {
+        flag = c"cuFileGetParameterBool": unsafe extern "C" fn(c_int, *mut bool) -> Status,
+    }
+}
+
 functions! {
     /// As in cufile.h.
     struct Functions {
@@ -92,16 +108,24 @@ pub enum Mode {
 pub struct CuFile {
     calls: Functions,
     properties: Properties,
+    parameters: Option<Parameters>,
+    statistics: Option<Statistics>,
     /// How the library was found.
     pub library: String,
 }
+
+/// cuFile, if it was opened before; asking costs nothing.
+pub fn opened() -> Option<&'static CuFile> {
+    DRIVER.get()?.as_ref().ok()
+}
+
+static DRIVER: OnceLock<std::result::Result<CuFile, String>> = OnceLock::new();
 
 /// cuFile, loaded and opened at the first call.
 ///
 /// # Errors
 /// `Refused`, with the reason.
 pub fn driver() -> Result<&'static CuFile> {
-    static DRIVER: OnceLock<std::result::Result<CuFile, String>> = OnceLock::new();
     cuda::driver()?;
     DRIVER.get_or_init(load).as_ref().map_err(|why| {
         Error::refused(format!("cuFile is not available: {why}")).hint(
@@ -113,11 +137,13 @@ pub fn driver() -> Result<&'static CuFile> {
 fn load() -> std::result::Result<CuFile, String> {
     let library = Library::open(&NAMES, VARIABLE)?;
     let calls = Functions::of(&library)?;
-    let mut found = CuFile { calls, properties: Properties::default(), library: library.name.clone() };
+    let (properties, parameters) = (Properties::default(), Parameters::of(&library).ok());
+    let mut found = CuFile { calls, properties, parameters, statistics: None, library: library.name.clone() };
     // SAFETY: no arguments. It stays open: trials follow each other.
     check("open its driver", unsafe { (found.calls.open)() })?;
     // SAFETY: an address with more room than the answer needs.
     check("tell its properties", unsafe { (found.calls.properties)(&raw mut found.properties) })?;
+    found.statistics = Statistics::of(&library);
     Ok(found)
 }
 
@@ -125,10 +151,29 @@ impl CuFile {
     /// The mode that it will be in.
     pub fn mode(&self) -> Mode {
         mode(
-            std::env::var(FORCED).is_ok_and(|value| value.eq_ignore_ascii_case("true")),
+            std::env::var(FORCED).is_ok_and(|value| value.eq_ignore_ascii_case("true"))
+                || self.flag(FORCE_COMPATIBILITY) == Some(true),
             Path::new(nvidia_fs::STATISTICS).exists(),
             self.properties.features & PEER_TO_PEER != 0,
         )
+    }
+
+    /// A setting that is in force, from cufile.json or the environment.
+    fn flag(&self, which: c_int) -> Option<bool> {
+        let mut value = false;
+        // SAFETY: an address for the answer.
+        let told = unsafe { (self.parameters.as_ref()?.flag)(which, &raw mut value) }.code == 0;
+        told.then_some(value)
+    }
+
+    /// Whether it may fall back to copies through the host, without a word; `None` where this version does not tell.
+    pub fn may_fall_back(&self) -> Option<bool> {
+        self.flag(ALLOW_COMPATIBILITY)
+    }
+
+    /// What it has counted, where it counts.
+    pub fn counts(&self) -> Option<CuFileCounts> {
+        self.statistics.as_ref()?.read()
     }
 
     /// Versions and mode, in words.
@@ -138,7 +183,12 @@ impl CuFile {
             Mode::PeerToPeer => "peer-to-peer by the kernel".into(),
             Mode::Compatibility => "compatibility mode".into(),
         };
-        format!("{}, {mode}", self.library)
+        let fallback = match self.may_fall_back() {
+            Some(true) if self.mode() != Mode::Compatibility => ", may fall back to compatibility mode",
+            Some(false) => ", compatibility mode not allowed",
+            _ => "",
+        };
+        format!("{}, {mode}{fallback}", self.library)
     }
 
     /// Makes a file known to cuFile; its descriptor must stay open as long as the answer lives.
