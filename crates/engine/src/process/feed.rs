@@ -7,18 +7,17 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::criu::{Ended, Running, stalled};
-use super::protocol;
+use super::line::{Heard, Line};
 use super::slots::Slots;
 use super::{TICK, patience};
 use crate::buffer::{Buffer, align_up};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::measure::clock;
 
 /// The first chunk of an image: most images are smaller.
@@ -80,8 +79,7 @@ pub struct Marks {
 
 /// The peer's side.
 pub struct Peer {
-    listener: UnixListener,
-    socket: Option<UnixStream>,
+    line: Line,
     criu: Running,
     pipes: Vec<Pipe>,
     /// The pipe to look at first: the one that was busy last.
@@ -97,10 +95,10 @@ pub struct Peer {
 
 impl Peer {
     /// Of a CRIU that was just started.
-    pub fn new(listener: UnixListener, criu: Running, slots: Arc<Slots>, chunk_bytes: usize) -> Self {
+    pub fn new(line: Line, criu: Running, slots: Arc<Slots>, chunk_bytes: usize) -> Self {
         let (pipes, images) = (Vec::new(), Vec::new());
         let (marks, waited) = (Marks::default(), Duration::ZERO);
-        Self { listener, socket: None, criu, pipes, busy: 0, slots, chunk_bytes, waited, images, marks }
+        Self { line, criu, pipes, busy: 0, slots, chunk_bytes, waited, images, marks }
     }
 
     /// The next chunk; waits for one up to [`TICK`], or a moment if the caller is not `idle`.
@@ -125,12 +123,11 @@ impl Peer {
                     // The list of pipes may have changed.
                     return Ok(Found::Nothing);
                 }
-                Place::Listener => self.accept()?,
-                Place::Socket => self.message()?,
+                Place::Line => self.hear()?,
                 Place::Criu => {
                     let ended = self.criu.wait(Duration::ZERO);
                     return match ended {
-                        Some(ended) if ended.good && self.socket.is_none() && self.pipes.is_empty() => {
+                        Some(ended) if ended.good && !self.line.is_open() && self.pipes.is_empty() => {
                             Ok(Found::Ended(ended))
                         }
                         Some(ended) if ended.good => Ok(Found::Nothing),
@@ -147,14 +144,13 @@ impl Peer {
     fn look(&self, most: Duration) -> Result<Vec<Place>> {
         let count = self.pipes.len();
         let mut places: Vec<Place> = (0..count).map(|turn| Place::Pipe((self.busy + turn) % count.max(1))).collect();
-        places.push(if self.socket.is_some() { Place::Socket } else { Place::Listener });
-        places.push(Place::Criu);
+        places.extend([Place::Line, Place::Criu]);
         let mut polled: Vec<PollFd> =
             places.iter().map(|place| PollFd::from_borrowed_fd(self.descriptor(*place), PollFlags::IN)).collect();
         let limit = Timespec { tv_sec: 0, tv_nsec: most.subsec_nanos().into() };
         match poll(&mut polled, Some(&limit)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(lost(e.into())),
+            Err(e) => return Err(self.line.lost(e)),
         }
         let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
         Ok(places.into_iter().zip(ready).filter(|(_, ready)| *ready).map(|(place, _)| place).collect())
@@ -163,34 +159,25 @@ impl Peer {
     fn descriptor(&self, place: Place) -> std::os::fd::BorrowedFd<'_> {
         match place {
             Place::Pipe(index) => self.pipes[index].end.as_fd(),
-            Place::Socket => self.socket.as_ref().map_or(self.listener.as_fd(), AsFd::as_fd),
-            Place::Listener => self.listener.as_fd(),
+            Place::Line => self.line.as_fd(),
             Place::Criu => self.criu.as_fd(),
         }
     }
 
-    fn accept(&mut self) -> Result<()> {
-        // One connection is the protocol; after it only CRIU's end is waited for.
-        let (socket, _) = self.listener.accept().map_err(lost)?;
-        socket.set_read_timeout(Some(patience())).map_err(lost)?;
-        self.socket = Some(socket);
-        Ok(())
-    }
-
     /// Takes the pipe of a new image.
-    fn message(&mut self) -> Result<()> {
-        let Some(socket) = &mut self.socket else { return Ok(()) };
-        let Some(name) = protocol::request(socket).map_err(lost)? else {
-            self.socket = None;
-            self.marks.closed_ns = clock::now();
-            return Ok(());
-        };
-        let end = protocol::pipe(socket).map_err(lost)?;
-        if self.images.is_empty() {
-            self.marks.first_ns = clock::now();
+    fn hear(&mut self) -> Result<()> {
+        match self.line.hear()? {
+            Heard::Hello => {}
+            Heard::Bye => self.marks.closed_ns = clock::now(),
+            Heard::Image(name) => {
+                let end = self.line.pipe()?;
+                if self.images.is_empty() {
+                    self.marks.first_ns = clock::now();
+                }
+                self.pipes.push(Pipe { end, file: self.images.len(), offset: 0, buffer: None, filled: 0 });
+                self.images.push(Image { name, bytes: 0 });
+            }
         }
-        self.pipes.push(Pipe { end, file: self.images.len(), offset: 0, buffer: None, filled: 0 });
-        self.images.push(Image { name, bytes: 0 });
         Ok(())
     }
 
@@ -213,7 +200,7 @@ impl Peer {
             let buffer = pipe.buffer.as_mut().expect("just made sure");
             if pipe.filled == most {
                 // Whether it is the image's last chunk is known when another byte is there, or its end.
-                match waiting(&pipe.end).map_err(lost)? {
+                match waiting(&pipe.end).map_err(|e| self.line.lost(e))? {
                     Waiting::Bytes => return Ok(Some(self.take(index, false))),
                     Waiting::End => return Ok(Some(self.ended(index))),
                     Waiting::Nothing => return Ok(None),
@@ -229,7 +216,7 @@ impl Peer {
                 Ok(read) => pipe.filled += read,
                 Err(rustix::io::Errno::AGAIN) => return Ok(None),
                 Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(lost(e.into())),
+                Err(e) => return Err(self.line.lost(e)),
             }
         }
     }
@@ -266,7 +253,7 @@ impl Peer {
 
     /// Closes everything, which ends a dump that has not ended, and waits for CRIU.
     pub fn stop(mut self) {
-        self.socket = None;
+        self.line.close();
         self.pipes.clear();
         self.criu.stop();
     }
@@ -275,8 +262,7 @@ impl Peer {
 #[derive(Clone, Copy)]
 enum Place {
     Pipe(usize),
-    Listener,
-    Socket,
+    Line,
     Criu,
 }
 
@@ -295,8 +281,4 @@ fn waiting(pipe: &OwnedFd) -> io::Result<Waiting> {
         (false, true) => Waiting::End,
         (false, false) => Waiting::Nothing,
     })
-}
-
-fn lost(source: io::Error) -> Error {
-    Error { source: Some(source), ..Error::failed("the connection with criu dump broke") }
 }

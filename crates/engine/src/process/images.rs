@@ -7,9 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::criu::{Criu, Ended, Running};
+use super::dump::{After, DumpOptions};
 use super::folder::Folder;
+use super::gpus::Gpus;
 use super::guard::Guard;
 use super::patience;
+use super::peers;
 use super::stats;
 use super::tree::Tree;
 use crate::control::Control;
@@ -53,6 +56,11 @@ impl Drop for Dumped {
 /// Writes the images of `pid` into the directory `images`.
 pub fn dump(criu: &Criu, pid: i32, images: &Path, control: &Control) -> Result<Dumped> {
     let (tree, folder) = (Tree::of(pid)?, Arc::new(Folder::new()?));
+    peers::check(&tree, &DumpOptions { cut_pipes: true, ..DumpOptions::new(pid, After::Kill) })?;
+    if let Some(pid) = Gpus::of(&tree.pids())?.processes().first() {
+        return Err(Error::refused(format!("process {pid} uses a GPU, which only the mode `stream` saves"))
+            .hint("leave --mode out"));
+    }
     let mut guard = Guard::go_on(tree.root, tree.stopped())?;
     let words = ["--tree".to_string(), pid.to_string(), "--leave-stopped".to_string()];
     let mut running = criu.start("dump", &folder, Some(images), &words)?;

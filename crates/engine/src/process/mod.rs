@@ -5,26 +5,33 @@
 //! asks for images by name; their chunks are fetched ahead, verified, and only then written into its pipes.
 //!
 //! What keeps the program safe:
+//! * What ties it to processes outside of it is found before it is killed (`peers.rs`).
 //! * CRIU leaves it stopped. It is killed (or goes on) when the checkpoint is durable; if the save fails, it goes on.
 //! * CRIU leaves what it restores stopped. It runs when every chunk of the checkpoint has been verified.
 //! * A small process of its own does the same if savemark is killed in between (`guard.rs`).
 
+mod catalog;
 pub mod criu;
 pub mod dump;
 mod explain;
 mod feed;
 pub mod folder;
+mod gpus;
 mod guard;
 pub mod images;
+mod line;
+mod peers;
 pub mod program;
 mod protocol;
 mod pump;
 pub mod restore;
 mod serve;
 mod slots;
+mod source;
 pub mod stats;
 pub mod table;
 pub mod tree;
+mod unix;
 
 pub use dump::{After, DumpOptions, save};
 pub use restore::{Restored, restore};

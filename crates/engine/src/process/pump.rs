@@ -1,18 +1,17 @@
 //! The thread that talks with `criu restore --stream`, and writes verified chunks into its pipes.
 
-use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::criu::{Running, stalled};
+use super::line::{Heard, Line};
 use super::serve::Serve;
-use super::{TICK, patience, protocol};
+use super::{TICK, patience};
 use crate::buffer::Buffer;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::measure::clock;
 
 /// An image on its way into CRIU.
@@ -30,8 +29,7 @@ struct Pipe {
 pub struct Pump<'a> {
     serve: &'a Serve<'a>,
     criu: &'a mut Running,
-    listener: UnixListener,
-    socket: Option<UnixStream>,
+    line: Line,
     pipes: Vec<Pipe>,
     next_id: u64,
     waited: Duration,
@@ -39,8 +37,8 @@ pub struct Pump<'a> {
 
 impl<'a> Pump<'a> {
     /// With a CRIU that was just started.
-    pub fn new(serve: &'a Serve<'a>, criu: &'a mut Running, listener: UnixListener) -> Self {
-        Self { serve, criu, listener, socket: None, pipes: Vec::new(), next_id: 0, waited: Duration::ZERO }
+    pub fn new(serve: &'a Serve<'a>, criu: &'a mut Running, line: Line) -> Self {
+        Self { serve, criu, line, pipes: Vec::new(), next_id: 0, waited: Duration::ZERO }
     }
 
     /// Serves until CRIU has ended or the workers have.
@@ -78,12 +76,9 @@ impl<'a> Pump<'a> {
         for index in (0..self.pipes.len()).rev().filter(|index| ready[3 + index]) {
             self.write(index)?;
         }
-        match ready[1] {
-            true if self.socket.is_some() => self.message()?,
-            true => self.accept()?,
-            false => {}
-        }
-        if ready[2] && !ready[1] {
+        if ready[1] {
+            self.hear()?;
+        } else if ready[2] {
             return match self.criu.wait(Duration::ZERO) {
                 Some(ended) if ended.good => {
                     self.serve.ended(ended);
@@ -96,10 +91,9 @@ impl<'a> Pump<'a> {
         Ok(false)
     }
 
-    /// What is ready: the bell, the socket (or the listener), CRIU's end, and each pipe that is written to, or closed.
+    /// What is ready: the bell, the line, CRIU's end, and each pipe that is written to, or closed.
     fn look(&self) -> Result<Vec<bool>> {
-        let socket = self.socket.as_ref().map_or(self.listener.as_fd(), AsFd::as_fd);
-        let fixed: [BorrowedFd; 3] = [self.serve.wake().as_fd(), socket, self.criu.as_fd()];
+        let fixed: [BorrowedFd; 3] = [self.serve.wake().as_fd(), self.line.as_fd(), self.criu.as_fd()];
         let mut polled: Vec<PollFd> = fixed.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         polled.extend(self.pipes.iter().map(|pipe| {
             let wanted = if pipe.buffer.is_some() { PollFlags::OUT } else { PollFlags::empty() };
@@ -107,30 +101,17 @@ impl<'a> Pump<'a> {
         }));
         match poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() })) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(lost(e.into())),
+            Err(e) => return Err(self.line.lost(e)),
         }
         Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
     }
 
-    fn accept(&mut self) -> Result<()> {
-        let (socket, _) = self.listener.accept().map_err(lost)?;
-        socket.set_read_timeout(Some(patience())).map_err(lost)?;
-        self.socket = Some(socket);
-        Ok(())
-    }
-
     /// Answers whether there is an image, and takes the pipe for it.
-    fn message(&mut self) -> Result<()> {
-        let Some(socket) = &mut self.socket else { return Ok(()) };
-        let Some(name) = protocol::request(socket).map_err(lost)? else {
-            self.socket = None;
-            return Ok(());
-        };
-        let Some((chunks, left)) = self.serve.image(&name) else {
-            return protocol::reply(socket, false).map_err(lost);
-        };
-        protocol::reply(socket, true).map_err(lost)?;
-        let end = protocol::pipe(socket).map_err(lost)?;
+    fn hear(&mut self) -> Result<()> {
+        let Heard::Image(name) = self.line.hear()? else { return Ok(()) };
+        let Some((chunks, left)) = self.serve.catalog().image(&name) else { return self.line.reply(false) };
+        self.line.reply(true)?;
+        let end = self.line.pipe()?;
         self.next_id += 1;
         self.serve.open(self.next_id, chunks.clone());
         self.pipes.push(Pipe { id: self.next_id, end, chunks, left, buffer: None, written: 0 });
@@ -140,7 +121,7 @@ impl<'a> Pump<'a> {
     /// Writes as much as the pipe takes; closes it at the image's end, or when CRIU has closed it.
     fn write(&mut self, index: usize) -> Result<()> {
         let pipe = &mut self.pipes[index];
-        let len = self.serve.chunk_bytes(pipe.chunks.start).min(pipe.left + pipe.written as u64) as usize;
+        let len = self.serve.catalog().chunk_bytes(pipe.chunks.start).min(pipe.left + pipe.written as u64) as usize;
         let Some(buffer) = &pipe.buffer else { return self.close(index) };
         match rustix::io::write(&pipe.end, &buffer[pipe.written..len]) {
             Ok(written) => {
@@ -149,7 +130,7 @@ impl<'a> Pump<'a> {
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(()),
             Err(rustix::io::Errno::PIPE) => return self.close(index),
-            Err(e) => return Err(lost(e.into())),
+            Err(e) => return Err(self.line.lost(e)),
         }
         if pipe.written == len {
             pipe.buffer = None;
@@ -168,8 +149,4 @@ impl<'a> Pump<'a> {
         self.serve.close(pipe.id, pipe.chunks);
         Ok(())
     }
-}
-
-fn lost(source: io::Error) -> Error {
-    Error { source: Some(source), ..Error::failed("the connection with criu restore broke") }
 }

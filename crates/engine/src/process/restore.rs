@@ -1,12 +1,13 @@
 //! Restores a program: every chunk verified before CRIU gets it, all of them before the program runs.
 
-use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::criu::{Criu, Running};
 use super::folder::Folder;
+use super::gpus::Gpus;
 use super::guard::Guard;
+use super::line::Line;
 use super::pump::Pump;
 use super::serve::Serve;
 use super::slots::Slots;
@@ -40,7 +41,8 @@ pub struct Restored {
 ///
 /// # Errors
 /// `Corrupt`, naming shard and offset of the first bad chunk; `Refused` if a process of this number is there; CRIU's
-/// reasons. In all cases no process of the checkpoint has run, and none is left.
+/// reasons. In all cases no process of the checkpoint has run, and none is left; but one whose GPU cannot be filled again has
+/// run when it is killed.
 pub fn restore(
     storage: &dyn Storage,
     options: &RestoreOptions,
@@ -52,6 +54,7 @@ pub fn restore(
     let manifest = open(storage)?;
     let table = Table::of(storage, &manifest)?;
     check_free(&table)?;
+    let gpus = Gpus::saved(table.gpus.clone())?;
     let opened_ns = clock::now() - start_ns;
     let workers = manifest.shards.len().max(1);
     let slots = Slots::new(2 * workers * (options.queue_depth.max(1) as usize + 1) + 2, manifest.chunk_bytes as usize)?;
@@ -71,6 +74,8 @@ pub fn restore(
     let times = work.times(&criu, &tree, &serve);
     tree.go_on();
     drop(work);
+    // Its own threads put back what it had there; until then its CUDA calls wait.
+    gpus.put_back().inspect_err(|_| drop(tree.kill()))?;
     phase.elapsed_ns = clock::now() - start_ns;
     describe(&mut phase, opened_ns, fetch_ns, times);
     Ok(Restored { manifest: manifest.clone(), table, phase })
@@ -85,10 +90,10 @@ fn fetch(
     pool: &mut Pool,
     control: &Control,
 ) -> Result<(Manifest, Phase)> {
-    let listener = work.listener.take().ok_or_else(|| Error::failed("a restore was started twice"))?;
+    let line = work.line.take().ok_or_else(|| Error::failed("a restore was started twice"))?;
     let criu = &mut work.criu;
     std::thread::scope(|scope| {
-        let pump = scope.spawn(move || Pump::new(serve, criu, listener).run());
+        let pump = scope.spawn(move || Pump::new(serve, criu, line).run());
         let fetched = checkpoint::restore(storage, serve, options, pool, control);
         serve.stop();
         pump.join().map_err(|_| Error::failed("the pump panicked; this is a bug in savemark"))?;
@@ -127,7 +132,7 @@ fn describe(phase: &mut Phase, opened_ns: u64, fetch_ns: u64, times: ProcessTime
 /// A CRIU that restores, and what it left if that does not end well.
 struct Work {
     criu: Running,
-    listener: Option<UnixListener>,
+    line: Option<Line>,
     folder: Arc<Folder>,
     guard: Option<Guard>,
     processes: Vec<i32>,
@@ -137,8 +142,7 @@ struct Work {
 impl Work {
     fn start(criu: &Criu, table: &Table) -> Result<Self> {
         let folder = Arc::new(Folder::new()?);
-        let path = folder.path().join("streamer-serve.sock");
-        let listener = UnixListener::bind(&path).map_err(|e| Error::io("listen at", &path, e))?;
+        let line = Line::listen("restore", &folder)?;
         let pid_file = folder.path().join("pid");
         let mut guard = Guard::kill(&pid_file)?;
         let mut words = vec!["--restore-detached".to_string(), "--leave-stopped".to_string()];
@@ -147,7 +151,7 @@ impl Work {
         let running = criu.start("restore", &folder, None, &words)?;
         guard.watch(running.pid())?;
         let processes = table.processes.clone();
-        Ok(Self { criu: running, listener: Some(listener), folder, guard: Some(guard), processes, root: table.root })
+        Ok(Self { criu: running, line: Some(line), folder, guard: Some(guard), processes, root: table.root })
     }
 
     fn times(&self, criu: &Criu, tree: &Tree, serve: &Serve) -> ProcessTimes {

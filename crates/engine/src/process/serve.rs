@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::TICK;
+use super::catalog::Catalog;
 use super::criu::Ended;
 use super::feed::FIRST;
 use super::slots::Slots;
@@ -17,21 +18,15 @@ use crate::buffer::{Buffer, align_up};
 use crate::checkpoint::{Demand, Manifest, Member, Next, Sink};
 use crate::error::{Error, Result};
 
-/// Small images are fetched before CRIU asks for them, up to so many bytes: each would be a round trip.
-const SMALL_BYTES: u64 = 16 << 20;
-
 /// What the workers and the pump share.
 pub struct Serve<'a> {
-    manifest: &'a Manifest,
+    catalog: Catalog<'a>,
     slots: Arc<Slots>,
     shared: Mutex<Shared>,
     /// Something was asked for, or a buffer became free.
     wanted: Condvar,
     /// Wakes the pump: a chunk that it waits for is there.
     wake: rustix::fd::OwnedFd,
-    /// Of each member, its chunks.
-    chunks: Vec<std::ops::Range<usize>>,
-    names: HashMap<&'a str, usize>,
 }
 
 struct Shared {
@@ -81,22 +76,10 @@ impl Shared {
 impl<'a> Serve<'a> {
     /// Of a checkpoint whose chunks belong to one image each.
     pub fn new(manifest: &'a Manifest, slots: Arc<Slots>) -> Result<Self> {
-        let chunks = manifest.members.iter().map(|member| chunks_of(manifest, member)).collect::<Result<Vec<_>>>()?;
-        let names = manifest.members.iter().enumerate().map(|(index, member)| (member.name.as_str(), index)).collect();
-        let small = |range: &&std::ops::Range<usize>| {
-            range.len() == 1 && manifest.chunks[range.start].user_bytes <= FIRST as u64
-        };
-        let mut room = SMALL_BYTES;
-        let mut early: VecDeque<usize> = chunks.iter().filter(small).map(|range| range.start).collect();
-        early.retain(|index| {
-            let bytes = manifest.chunks[*index].user_bytes;
-            let fits = bytes <= room;
-            room -= if fits { bytes } else { 0 };
-            fits
-        });
+        let catalog = Catalog::of(manifest)?;
         let shared = Shared {
             open: Vec::new(),
-            early,
+            early: catalog.small(),
             fetching: HashSet::new(),
             reserved: HashMap::new(),
             ready: HashMap::new(),
@@ -110,7 +93,7 @@ impl<'a> Serve<'a> {
         let wake =
             rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| Error { source: Some(e.into()), ..Error::failed("cannot make an eventfd") })?;
-        Ok(Self { manifest, slots, shared: Mutex::new(shared), wanted: Condvar::new(), wake, chunks, names })
+        Ok(Self { catalog, slots, shared: Mutex::new(shared), wanted: Condvar::new(), wake })
     }
 
     /// What wakes the pump.
@@ -118,15 +101,9 @@ impl<'a> Serve<'a> {
         &self.wake
     }
 
-    /// The chunks of the image `name`, and its length.
-    pub fn image(&self, name: &str) -> Option<(std::ops::Range<usize>, u64)> {
-        let index = *self.names.get(name)?;
-        Some((self.chunks[index].clone(), self.manifest.members[index].bytes))
-    }
-
-    /// User bytes of a chunk.
-    pub fn chunk_bytes(&self, index: usize) -> u64 {
-        self.manifest.chunks[index].user_bytes
+    /// What there is to be fetched.
+    pub fn catalog(&self) -> &Catalog<'a> {
+        &self.catalog
     }
 
     /// CRIU reads the image with these chunks from now on.
@@ -203,7 +180,7 @@ impl<'a> Serve<'a> {
 
     /// Room for a chunk: its own if it is small or must not wait.
     fn room(&self, index: usize, must: bool) -> Result<Option<Buffer>> {
-        let bytes = align_up(self.manifest.chunks[index].user_bytes as usize);
+        let bytes = align_up(self.catalog.chunk_bytes(index) as usize);
         if bytes <= FIRST {
             return Slots::extra(bytes).map(Some);
         }
@@ -244,7 +221,7 @@ impl<'a> Serve<'a> {
     fn pick_unasked(&self, shared: &mut Shared) -> Result<Next<usize>> {
         while let Some(index) = shared.early.pop_front() {
             if !shared.fetching.contains(&index) && !shared.verified[index] {
-                let room = Slots::extra(self.manifest.chunks[index].user_bytes as usize)?;
+                let room = Slots::extra(self.catalog.chunk_bytes(index) as usize)?;
                 return Ok(shared.take(index, room));
             }
         }
@@ -262,29 +239,6 @@ impl<'a> Serve<'a> {
         }
         // Whoever still has one of them in flight does not end before it is verified.
         Ok(Next::End)
-    }
-
-    fn index_at(&self, offset: u64) -> usize {
-        self.manifest.chunks.partition_point(|chunk| chunk.offset < offset)
-    }
-}
-
-/// The chunks of a member, which share none with another.
-fn chunks_of(manifest: &Manifest, member: &Member) -> Result<std::ops::Range<usize>> {
-    let end = member.offset + member.bytes;
-    let first = manifest.chunks.partition_point(|chunk| chunk.offset < member.offset);
-    let last = manifest.chunks.partition_point(|chunk| chunk.offset < end);
-    let fits = manifest.chunks.get(first).is_some_and(|chunk| chunk.offset == member.offset)
-        && manifest.chunks[first..last]
-            .last()
-            .is_some_and(|chunk| chunk.offset + chunk.user_bytes <= end.next_multiple_of(crate::buffer::ALIGN as u64));
-    match fits {
-        true => Ok(first..last),
-        false => Err(Error::usage(format!(
-            "{} shares a chunk with another image: it was not saved as a process",
-            member.name
-        ))
-        .hint("restore the images as files, then run criu restore --images-dir")),
     }
 }
 
@@ -306,14 +260,14 @@ impl Demand for Serve<'_> {
 
 impl Sink for Serve<'_> {
     fn prepare(&self, members: &[Member], _: u64) -> Result<()> {
-        match members == self.manifest.members {
+        match members == self.catalog.members() {
             true => Ok(()),
             false => Err(Error::failed("the checkpoint was replaced while it was restored").hint("restore it again")),
         }
     }
 
     fn window(&self, offset: u64, _len: usize) -> Option<Buffer> {
-        self.shared.lock().expect(HELD).reserved.remove(&self.index_at(offset))
+        self.shared.lock().expect(HELD).reserved.remove(&self.catalog.index_at(offset))
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -325,11 +279,11 @@ impl Sink for Serve<'_> {
     }
 
     fn filled(&self, offset: u64, window: Buffer) {
-        let index = self.index_at(offset);
+        let index = self.catalog.index_at(offset);
         let mut shared = self.shared.lock().expect(HELD);
         shared.verified[index] = true;
         shared.fetching.remove(&index);
-        let is_small = self.manifest.chunks[index].user_bytes <= FIRST as u64;
+        let is_small = self.catalog.chunk_bytes(index) <= FIRST as u64;
         let is_wanted = shared.open.iter().any(|open| (open.cursor..open.end).contains(&index));
         if shared.ended.is_none() && (is_small || is_wanted) {
             shared.ready.insert(index, window);

@@ -26,6 +26,9 @@ pub struct Table {
     pub processes: Vec<i32>,
     /// Those of them that were stopped when they were saved.
     pub stopped: Vec<i32>,
+    /// Those of them whose GPUs were emptied into their memory.
+    #[serde(default)]
+    pub gpus: Vec<i32>,
     /// How the root was called.
     pub program: String,
     /// Version of CRIU that wrote the images.
@@ -54,6 +57,7 @@ impl Table {
             root: tree.root,
             processes: Vec::new(),
             stopped: tree.stopped().to_vec(),
+            gpus: Vec::new(),
             program: super::tree::name(tree.root),
             criu,
             criu_options,

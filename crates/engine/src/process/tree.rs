@@ -1,6 +1,7 @@
 //! A process and its descendants, as /proc tells them.
 
 use std::fs;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -166,8 +167,28 @@ fn wait(all: &[i32], most: Duration, or_zombie: bool) -> Result<()> {
     Ok(())
 }
 
-/// Makes this process the parent of its descendants' orphans: a program that it starts, kills and restores leaves no
-/// zombies whose numbers would be in use.
-pub fn adopt() {
-    let _ = rustix::process::set_child_subreaper(Pid::from_raw(1));
+/// While it lives this process is the parent of its descendants' orphans: a program that it starts, kills and restores leaves
+/// no zombies whose numbers would be in use. Not longer, for nobody waits for those of others.
+#[derive(Debug)]
+pub struct Adopting(());
+
+/// Those that are alive.
+static ADOPTING: Mutex<u32> = Mutex::new(0);
+
+/// Becomes the parent of orphans.
+pub fn adopt() -> Adopting {
+    adopting(|count| count + 1);
+    Adopting(())
+}
+
+impl Drop for Adopting {
+    fn drop(&mut self) {
+        adopting(|count| count - 1);
+    }
+}
+
+fn adopting(change: impl FnOnce(u32) -> u32) {
+    let mut count = ADOPTING.lock().expect("no panic while held");
+    *count = change(*count);
+    let _ = rustix::process::set_child_subreaper(Pid::from_raw(i32::from(*count > 0)));
 }

@@ -3,133 +3,25 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use super::Workload;
-use super::checkpoint::check_chunk_size;
 use crate::checkpoint::tree::TreeSource;
 use crate::checkpoint::tree_sink::TreeSink;
-use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions};
-use crate::codec::{self, CodecName};
+use crate::checkpoint::{self, MANIFEST};
 use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::phase::Watch;
 use crate::process::criu::{Criu, Ended};
 use crate::process::folder::Folder;
-use crate::process::program::{Kind, Program};
+use crate::process::program::Program;
 use crate::process::tree::{self, Tree};
 use crate::process::{self, After, DumpOptions, images};
 use crate::record::{PathTaken, Phase, ProcessTimes};
 use crate::run::Bench;
-use crate::size::{Size, Span};
 
+mod options;
 mod subject;
+pub use options::{Mode, ProcessOptions};
 use subject::Subject;
-
-/// Options of `process`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ProcessOptions {
-    /// The program: `memory` (one Python process), `threads` (with four), `tree` (four processes with pipes between them). Its
-    /// memory is filled with `payload`, and it answers with a checksum.
-    pub program: Kind,
-    /// A command to run instead (through sh): it cannot be asked, so only CRIU's and the engine's own checks are made.
-    pub cmd: Option<String>,
-    /// How long the command is left alone before it is saved.
-    pub ready_after: Span,
-    /// Bytes of memory that the program holds beside its own.
-    pub size: Size,
-    /// How CRIU's images travel.
-    pub mode: Mode,
-    /// What happens to a chunk between the program and the storage.
-    pub codec: CodecName,
-    /// Level of the codec; its default (1) when left out.
-    pub level: Option<i32>,
-    /// Parallel streams, each a thread with a shard of its own; 0 for one, one step at a time.
-    pub streams: u32,
-    /// Bytes of an image in a chunk, the unit of codec and checksum, and of I/O.
-    pub chunk_size: Size,
-    /// Chunks in flight per stream.
-    pub queue_depth: u32,
-}
-
-/// How CRIU's images travel between the program and the storage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Through pipes into the engine, and back.
-    #[default]
-    Stream,
-    /// As files that CRIU itself writes and reads, then synced: no codec, no streams, no checksums.
-    Images,
-    /// As files in memory (/dev/shm), which are then saved as any files are; restored there first.
-    Tmpfs,
-    /// As `images`, and restored lazily: the program runs at once, a page comes when it is touched.
-    Lazy,
-}
-
-impl Mode {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Stream => "stream",
-            Self::Images => "images",
-            Self::Tmpfs => "tmpfs",
-            Self::Lazy => "lazy",
-        }
-    }
-
-    fn is_plain(self) -> bool {
-        matches!(self, Self::Images | Self::Lazy)
-    }
-}
-
-impl Default for ProcessOptions {
-    fn default() -> Self {
-        Self {
-            program: Kind::Memory,
-            cmd: None,
-            ready_after: Span(1_000_000_000),
-            size: Size(256 << 20),
-            mode: Mode::Stream,
-            codec: CodecName::None,
-            level: None,
-            streams: 4,
-            chunk_size: Size(1 << 20),
-            queue_depth: 2,
-        }
-    }
-}
-
-impl ProcessOptions {
-    /// Checks what the types cannot say.
-    pub fn validate(&self) -> Result<()> {
-        codec::new(self.codec, self.level, false)?;
-        check_chunk_size(self.chunk_size)?;
-        if self.streams > 1024 || !(1..=1024).contains(&self.queue_depth) {
-            return Err(Error::usage("streams: at most 1024; queue_depth: 1 to 1024"));
-        }
-        if self.mode.is_plain() && (self.codec != CodecName::None || self.streams != 0) {
-            return Err(Error::usage(format!("mode: with {} CRIU writes its files itself", self.mode.name()))
-                .hint("use codec none and streams 0"));
-        }
-        Ok(())
-    }
-
-    fn save_options(&self) -> SaveOptions {
-        SaveOptions {
-            codec: self.codec,
-            level: self.level,
-            streams: self.streams,
-            chunk_bytes: self.chunk_size.0 as usize,
-            queue_depth: self.queue_depth,
-        }
-    }
-
-    fn restore_options(&self) -> RestoreOptions {
-        RestoreOptions { queue_depth: self.queue_depth, in_place: false }
-    }
-}
 
 /// The workload.
 pub struct Process<'a> {
@@ -137,12 +29,14 @@ pub struct Process<'a> {
     subject: Option<Subject>,
     /// Images beside the checkpoint, where there are any.
     folder: Option<Folder>,
+    /// What it leaves comes to us.
+    adopting: Option<tree::Adopting>,
 }
 
 impl<'a> Process<'a> {
     /// With these options.
     pub fn new(options: &'a ProcessOptions) -> Self {
-        Self { options, subject: None, folder: None }
+        Self { options, subject: None, folder: None, adopting: None }
     }
 
     fn subject(&mut self) -> Result<&mut Subject> {
@@ -156,7 +50,8 @@ impl<'a> Process<'a> {
         }
         match self.options.mode {
             Mode::Stream => {
-                let dump = DumpOptions { pid, after: After::Kill, criu_options: Vec::new() };
+                // Whatever this process has open, its programs may have too; ours need none of it.
+                let dump = DumpOptions { cut_pipes: true, ..DumpOptions::new(pid, After::Kill) };
                 let options = self.options.save_options();
                 let saved = process::save(&*bench.storage, &dump, &options, &mut bench.memory.pool, bench.control);
                 saved.map(|(_, phase)| phase)
@@ -333,7 +228,7 @@ impl Workload for Process<'_> {
         if self.options.mode.is_plain() {
             directory(bench)?;
         }
-        tree::adopt();
+        self.adopting = Some(tree::adopt());
         let (common, options) = (bench.common, self.options);
         self.subject = Some(match &options.cmd {
             Some(cmd) => Subject::own(cmd, options.ready_after)?,
@@ -362,6 +257,7 @@ impl Workload for Process<'_> {
 
     fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {
         (self.subject, self.folder) = (None, None);
+        self.adopting = None; // now that its program is gone
         checkpoint::remove(&*bench.storage)
     }
 }

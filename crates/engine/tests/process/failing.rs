@@ -1,4 +1,4 @@
-//! A storage that is full after some bytes, or cannot put the manifest.
+//! A storage that is full after some bytes, or cannot put the manifest, or never ends doing so.
 
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,15 +11,21 @@ pub struct Failing {
     inner: Arc<dyn Storage>,
     left: Arc<AtomicU64>,
     manifest: bool,
+    /// Says that it hangs.
+    hang: Option<PathBuf>,
 }
 
 impl Failing {
     pub fn new(inner: Arc<dyn Storage>, left: u64) -> Self {
-        Self { inner, left: Arc::new(AtomicU64::new(left)), manifest: true }
+        Self { inner, left: Arc::new(AtomicU64::new(left)), manifest: true, hang: None }
     }
 
     pub fn without_manifest(self) -> Self {
         Self { manifest: false, ..self }
+    }
+
+    pub fn that_hangs(self, marker: PathBuf) -> Self {
+        Self { hang: Some(marker), ..self }
     }
 }
 
@@ -78,6 +84,10 @@ impl Storage for Failing {
         Ok(Box::new(Full { files: files.to_vec(), left: Arc::clone(&self.left), done: Vec::new() }))
     }
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        if let Some(marker) = &self.hang {
+            fs::write(marker, "").unwrap();
+            std::thread::sleep(Duration::from_secs(3600));
+        }
         match self.manifest {
             true => self.inner.put(name, bytes),
             false => Err(Error::io("write", &PathBuf::from(name), io::Error::from_raw_os_error(libc::EIO))),

@@ -1,7 +1,7 @@
 //! What a program can have that CRIU cannot save, provoked one by one: the message, the fix, and the program that goes on.
 
+use super::odd::{Odd, save_pid};
 use super::*;
-use std::os::unix::process::CommandExt;
 
 /// Name, what a Python program does, a part of the message, a part of the fix.
 #[rustfmt::skip]
@@ -19,57 +19,12 @@ const CASES: &[(&str, &str, &str, &str)] = &[
     ("fault", "import ctypes\nassert ctypes.CDLL(None).syscall(323,0)>=0", "userfaultfd", "without"),
     ("device", "f=open('/dev/loop-control')", "device", "close it"),
     (
-        "unix",
-        "import socket\ns=socket.socket(socket.AF_UNIX); s.connect('peer'); s.send(b'x'); s.recv(1)",
-        "UNIX socket",
-        "both",
-    ),
-    (
         "terminal",
         "import os,pty,time\nm,s=pty.openpty()\nif os.fork()==0:\n os.setsid()\n if os.fork()==0:\n  os.close(s)\n  time.sleep(9)\n os._exit(0)\nos.close(m); os.wait()",
         "terminal",
         "setsid",
     ),
 ];
-
-/// A Python program that does something and then goes on; ended when dropped.
-struct Odd(Child);
-
-impl Odd {
-    fn start(what: &str, place: &Path, setsid: bool) -> Self {
-        let _ = fs::remove_file(place.join("ready"));
-        let script = format!("{what}\nimport time\nopen('ready','w').close()\nwhile True: time.sleep(0.01)");
-        let mut command = Command::new("python3");
-        command.args(["-I", "-S", "-c", &script]).current_dir(place);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        if setsid {
-            // SAFETY: setsid may be called between fork and exec.
-            unsafe { command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into)) };
-        }
-        let child = command.spawn().unwrap();
-        assert!(
-            within(Duration::from_secs(20), || place.join("ready").exists()),
-            "{what}: the program does not get ready"
-        );
-        Self(child)
-    }
-
-    fn pid(&self) -> i32 {
-        self.0.id() as i32
-    }
-}
-
-impl Drop for Odd {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn save_pid(storage: &dyn Storage, pid: i32, after: After) -> Result<(), Error> {
-    let options = options(CodecName::None, 2);
-    process::save(storage, &dump_of(pid, after), &options, &mut Pool::default(), &Control::default()).map(drop)
-}
 
 #[test]
 fn what_cannot_be_saved_is_said_with_its_fix_and_goes_on() {
@@ -78,11 +33,6 @@ fn what_cannot_be_saved_is_said_with_its_fix_and_goes_on() {
     }
     for (name, what, message, fix) in CASES {
         let (place, target) = (disk(), disk());
-        let peer = std::os::unix::net::UnixListener::bind(place.path().join("peer")).unwrap();
-        let answering = std::thread::spawn(move || {
-            let (mut stream, _) = peer.accept().ok()?;
-            io::Write::write_all(&mut stream, b"y").ok().map(|()| stream)
-        });
         let odd = Odd::start(what, place.path(), true);
         let error = save_pid(&*uring(target.path()), odd.pid(), After::Kill).expect_err(name);
         let hint = error.hint.clone().unwrap();
@@ -93,9 +43,6 @@ fn what_cannot_be_saved_is_said_with_its_fix_and_goes_on() {
         fs::remove_dir_all(log.parent().unwrap()).unwrap();
         assert!(within(Duration::from_secs(2), || matches!(tree::state(odd.pid()), Some('S' | 'R'))), "{name}");
         assert!(uring(target.path()).list().unwrap().is_empty(), "{name}");
-        // Whoever waits for a connection gets one.
-        let _ = std::os::unix::net::UnixStream::connect(place.path().join("peer"));
-        drop(answering.join());
     }
 }
 

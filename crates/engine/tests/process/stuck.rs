@@ -3,7 +3,7 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
-const STUCK: &str = "SAVEMARK_TEST_STUCK";
+pub const STUCK: &str = "SAVEMARK_TEST_STUCK";
 
 /// The child: saves a program, or restores a checkpoint, and writes down what it is told.
 #[test]
@@ -26,7 +26,7 @@ fn child_with_another_criu() {
 }
 
 /// What savemark says when `criu` is this script.
-fn told(script: Option<&str>, what: &str, place: &Path) -> String {
+pub fn told(script: Option<&str>, what: &str, place: &Path) -> String {
     let command = place.join("criu");
     if let Some(script) = script {
         fs::write(&command, format!("#!/bin/sh\ncase $1 in --version) echo 'Version: 4.9'; exit ;; esac\n{script}\n"))
