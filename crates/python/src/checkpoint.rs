@@ -8,11 +8,13 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use savemark_engine::buffer::Owner;
+use savemark_engine::checkpoint::gpu::{Extent, GpuState};
 use savemark_engine::checkpoint::inspect::STATE_INDEX;
 use savemark_engine::checkpoint::segments::{Segment, Segments};
 use savemark_engine::checkpoint::state::lay_out;
 use savemark_engine::checkpoint::{Manifest, Member, tree_sink};
 use savemark_engine::commands::Place;
+use savemark_engine::device::cuda;
 use savemark_engine::process::{After, DumpOptions, criu};
 use savemark_engine::trial::Trial;
 use savemark_engine::{Error, Result};
@@ -27,6 +29,8 @@ const INDEX_MAX: u64 = 1 << 30;
 
 /// Caller's memory, and where it starts in the data.
 type Lent = Vec<(u64, PyBuffer<u8>)>;
+/// Caller's memory on GPUs: where it starts in the data, the GPU, the address in its memory, the length; and who keeps it.
+type LentByGpus = Vec<(u64, u32, u64, usize, Py<PyAny>)>;
 
 fn parse(py: Python<'_>, trial: &str) -> PyResult<Trial> {
     Trial::parse(trial).map_err(|e| raise(py, e))
@@ -58,18 +62,19 @@ fn restore_tree(py: Python<'_>, trial: &str, destination: PathBuf, progress: Opt
 
 /// Saves the running process `pid` with its descendants, then kills it unless it is to run on; returns the report.
 #[pyfunction]
-#[pyo3(signature = (trial, pid, run_on, criu_options, progress=None))]
+#[pyo3(signature = (trial, pid, run_on, criu_options, cut_pipes=false, progress=None))]
 fn save_process(
     py: Python<'_>,
     trial: &str,
     pid: i32,
     run_on: bool,
     criu_options: &str,
+    cut_pipes: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let (trial, after) = (parse(py, trial)?, if run_on { After::Run } else { After::Kill });
     let criu_options = criu::options(criu_options).map_err(|e| raise(py, e))?;
-    let dump = DumpOptions { pid, after, criu_options };
+    let dump = DumpOptions { pid, after, criu_options, cut_pipes };
     let report = watch::run(py, progress, move |control| Place::open(&trial)?.save_process(&dump, control))?;
     Ok(json(&report))
 }
@@ -116,9 +121,17 @@ fn remove(py: Python<'_>, trial: &str) -> PyResult<()> {
     quick(py, trial, |place| place.remove())
 }
 
-/// Saves `index` and the bytes of the caller's buffers; returns the report. Nobody may write to them meanwhile.
+/// The number of the GPU that `address` is memory of, if it is any's.
 #[pyfunction]
-#[pyo3(signature = (trial, index, lent, data_bytes, progress=None))]
+fn gpu_of(py: Python<'_>, address: u64) -> PyResult<Option<u32>> {
+    cuda::driver().map(|driver| driver.owner(address)).map_err(|e| raise(py, e))
+}
+
+/// Saves `index` and the bytes of the caller's buffers, and of what is on GPUs; returns the report. Nobody may write to them
+/// before `released` is called: as soon as everything is copied out of GPUs, or at the end.
+#[pyfunction]
+#[pyo3(signature = (trial, index, lent, data_bytes, progress=None, on_gpus=vec![], released=None))]
+#[allow(clippy::too_many_arguments)] // a call from Python
 fn save_state(
     py: Python<'_>,
     trial: &str,
@@ -126,6 +139,8 @@ fn save_state(
     lent: Lent,
     data_bytes: u64,
     progress: Option<Py<PyAny>>,
+    on_gpus: LentByGpus,
+    released: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let trial = parse(py, trial)?;
     let mut files = vec![(INDEX.to_string(), index.len_bytes() as u64, 0o644)];
@@ -136,8 +151,13 @@ fn save_state(
     let start = members.get(1).map_or(0, |m| m.offset);
     let mut all: Lent = lent.into_iter().map(|(offset, buffer)| (start + offset, buffer)).collect();
     all.push((0, index));
-    let source = segments(py, all, members, bytes)?;
-    let report = watch::run(py, progress, move |control| Place::open(&trial)?.save(&*source, control))?;
+    let report = if on_gpus.is_empty() {
+        let source = segments(py, all, members, bytes)?;
+        watch::run_releasing(py, progress, released, move |control| Place::open(&trial)?.save(&*source, control))?
+    } else {
+        let state = on_gpus_too(py, all, on_gpus, start, members, bytes)?;
+        watch::run_releasing(py, progress, released, move |control| Place::open(&trial)?.save_gpu(&state, control))?
+    };
     Ok(json(&report))
 }
 
@@ -158,8 +178,15 @@ fn data_of(manifest: &Manifest) -> Option<&Member> {
 
 /// Restores the data of the checkpoint `id` into the caller's buffers; returns the report.
 #[pyfunction]
-#[pyo3(signature = (trial, id, lent, progress=None))]
-fn restore_state(py: Python<'_>, trial: &str, id: String, lent: Lent, progress: Option<Py<PyAny>>) -> PyResult<String> {
+#[pyo3(signature = (trial, id, lent, progress=None, on_gpus=vec![]))]
+fn restore_state(
+    py: Python<'_>,
+    trial: &str,
+    id: String,
+    lent: Lent,
+    progress: Option<Py<PyAny>>,
+    on_gpus: LentByGpus,
+) -> PyResult<String> {
     if lent.iter().any(|(_, buffer)| buffer.readonly()) {
         return Err(raise(py, Error::usage("a buffer to restore into is read-only")));
     }
@@ -172,14 +199,50 @@ fn restore_state(py: Python<'_>, trial: &str, id: String, lent: Lent, progress: 
     }
     let start = data_of(&manifest).map_or(0, |m| m.offset);
     let all = lent.into_iter().map(|(offset, buffer)| (start + offset, buffer)).collect();
-    let sink = segments(py, all, manifest.members, manifest.state_bytes)?;
     let trial = parse(py, trial)?;
+    if !on_gpus.is_empty() {
+        let chunk = manifest.chunk_bytes;
+        let state = on_gpus_too(py, all, on_gpus, start, manifest.members, manifest.state_bytes)?;
+        let restore = move |control: &_| Place::open(&trial)?.restore_gpu(&state, chunk, control);
+        return Ok(json(&watch::run(py, progress, restore)?));
+    }
+    let sink = segments(py, all, manifest.members, manifest.state_bytes)?;
     let report = watch::run(py, progress, move |control| Place::open(&trial)?.restore(&*sink, control))?;
     Ok(json(&report))
 }
 
 /// The state in the caller's memory; the buffers stay exported, so that Python neither moves nor frees them.
 fn segments(py: Python<'_>, lent: Lent, members: Vec<Member>, bytes: u64) -> PyResult<Arc<Segments>> {
+    let list = places(py, &lent)?;
+    // SAFETY: `lent` is the owner and keeps the memory exported. That nobody writes to it during a save, nor touches it
+    // during a restore, is the documented duty of the caller, as with every buffer given to a system call.
+    let made = unsafe { Segments::new(list, members, bytes, Arc::new(lent) as Owner) };
+    made.map(Arc::new).map_err(|e| raise(py, e))
+}
+
+/// The state in the caller's memory and in that of GPUs, where the data starts at `start` of it.
+fn on_gpus_too(
+    py: Python<'_>,
+    lent: Lent,
+    on_gpus: LentByGpus,
+    start: u64,
+    members: Vec<Member>,
+    bytes: u64,
+) -> PyResult<GpuState> {
+    let list = places(py, &lent)?;
+    let extent = |(offset, gpu, address, len, _): &(u64, u32, u64, usize, _)| Extent {
+        offset: start + offset,
+        gpu: *gpu,
+        address: *address,
+        len: *len,
+    };
+    let extents: Vec<Extent> = on_gpus.iter().map(extent).collect();
+    let owner = Arc::new((lent, on_gpus)) as Owner;
+    // SAFETY: as above; the objects that own the GPUs' memory are kept, too.
+    unsafe { GpuState::new(&extents, &list, members, bytes, owner) }.map_err(|e| raise(py, e))
+}
+
+fn places(py: Python<'_>, lent: &Lent) -> PyResult<Vec<Segment>> {
     let place = |(offset, buffer): &(u64, PyBuffer<u8>)| {
         let ptr = NonNull::new(buffer.buf_ptr().cast::<u8>())?;
         Some(Segment { offset: *offset, ptr, len: buffer.len_bytes() })
@@ -187,11 +250,7 @@ fn segments(py: Python<'_>, lent: Lent, members: Vec<Member>, bytes: u64) -> PyR
     if !lent.iter().all(|(_, buffer)| buffer.is_c_contiguous()) {
         return Err(raise(py, Error::usage("a buffer is not contiguous")));
     }
-    let list = lent.iter().filter_map(place).collect();
-    // SAFETY: `lent` is the owner and keeps the memory exported. That nobody writes to it during a save, nor touches it
-    // during a restore, is the documented duty of the caller, as with every buffer given to a system call.
-    let made = unsafe { Segments::new(list, members, bytes, Arc::new(lent) as Owner) };
-    made.map(Arc::new).map_err(|e| raise(py, e))
+    Ok(lent.iter().filter_map(place).collect())
 }
 
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -204,6 +263,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(clean, module)?)?;
     module.add_function(wrap_pyfunction!(sweep, module)?)?;
     module.add_function(wrap_pyfunction!(remove, module)?)?;
+    module.add_function(wrap_pyfunction!(gpu_of, module)?)?;
     module.add_function(wrap_pyfunction!(save_state, module)?)?;
     module.add_function(wrap_pyfunction!(read_index, module)?)?;
     module.add_function(wrap_pyfunction!(restore_state, module)?)?;

@@ -1,6 +1,7 @@
 //! The Python binding: JSON text in, JSON text out. It converts, releases the GIL and maps errors; nothing else.
 
 mod checkpoint;
+mod hall;
 mod watch;
 mod witness;
 
@@ -12,8 +13,10 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use savemark_engine::checkpoint::abandoned;
+use savemark_engine::control::{Control, Meet};
+use savemark_engine::ranks::Placement;
 use savemark_engine::size::{Size, Span};
-use savemark_engine::storage::object::{self, Object};
+use savemark_engine::storage::object::{self, Object, ObjectOptions};
 use savemark_engine::storage::{Storage, Target};
 use savemark_engine::trial::{self, Trial};
 use savemark_engine::{Error, host, run};
@@ -50,17 +53,39 @@ impl Engine {
 
     /// Runs one trial and returns its record. The GIL is free meanwhile; Ctrl-C stops the trial.
     /// `around` is called with `before` or `after` and the phase's name, outside its time.
-    #[pyo3(signature = (trial, progress=None, around=None))]
+    /// Among other ranks `placement` says which one this is, and `meet` meets them; those of one node do so in `hall`, if there is
+    /// one.
+    #[pyo3(signature = (trial, progress=None, around=None, placement=None, meet=None, hall=None))]
+    #[expect(clippy::too_many_arguments, reason = "one for each word of Python's")]
     fn run(
         &self,
         py: Python<'_>,
         trial: &str,
         progress: Option<Py<PyAny>>,
         around: Option<Py<PyAny>>,
+        placement: Option<&str>,
+        meet: Option<Py<PyAny>>,
+        hall: Option<&hall::Hall>,
     ) -> PyResult<String> {
         let trial = Trial::parse(trial).map_err(|e| raise(py, e))?;
         let engine = Arc::clone(&self.engine);
-        let record = watch::run(py, progress, move |control| {
+        let control = match (placement, meet) {
+            (Some(placement), Some(others)) => {
+                let placement: Placement =
+                    serde_json::from_str(placement).map_err(|e| raise(py, Error::usage(format!("placement: {e}"))))?;
+                let meet: Box<Meet> = match hall.map(|hall| hall.meets(others.clone_ref(py))) {
+                    Some(meet) => {
+                        Box::new(move |at, numbers, failure| meet(at, numbers, failure.map(witness::failure)))
+                    }
+                    None => Box::new(move |at, numbers, failure| {
+                        witness::meet(&others, at, numbers, failure.map(witness::failure))
+                    }),
+                };
+                Control::among(placement, meet)
+            }
+            _ => Control::default(),
+        };
+        let record = watch::run_with(py, progress, control, move |control| {
             let mut around = |moment, phase: &str| witness::call(around.as_ref(), moment, phase);
             // A panic poisons the engine, not the process: the next trial starts with fresh memory.
             engine.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).run_around(&trial, control, &mut around)
@@ -85,10 +110,15 @@ struct Bucket(Object);
 
 #[pymethods]
 impl Bucket {
+    /// `timeout`, in seconds, is of one request; None is the default of both.
     #[new]
-    fn new(py: Python<'_>, url: &str) -> PyResult<Self> {
+    #[pyo3(signature = (url, *, retries=None, timeout=None))]
+    fn new(py: Python<'_>, url: &str, retries: Option<u32>, timeout: Option<f64>) -> PyResult<Self> {
         let target = Target::from(url.to_string());
-        py.detach(|| object::open(&Default::default(), &target)).map(Self).map_err(|e| raise(py, e))
+        let mut options = ObjectOptions::default();
+        options.retries = retries.unwrap_or(options.retries);
+        options.timeout = timeout.map_or(options.timeout, |seconds| Span((seconds.max(0.0) * 1e9) as u64));
+        py.detach(|| object::open(&options, &target)).map(Self).map_err(|e| raise(py, e))
     }
 
     /// Replaces the object `name` by `text`.
@@ -214,6 +244,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("EngineError", module.py().get_type::<EngineError>())?;
     module.add_class::<Engine>()?;
     module.add_class::<Bucket>()?;
+    module.add_class::<hall::Hall>()?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(record_schema, module)?)?;

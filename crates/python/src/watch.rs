@@ -15,31 +15,92 @@ use crate::raise;
 /// How often a running job reports progress and looks for Ctrl-C.
 const TICK: Duration = Duration::from_millis(100);
 
+/// What a job tells.
+enum News<T> {
+    /// What it saves may be changed again.
+    Released,
+    /// It has ended.
+    Ended(Result<T>),
+}
+
+/// Releases when the job has ended, also if it panicked.
+struct Release<'a>(&'a Control);
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
 /// Runs `job` to its end; an exception of `progress`, or Ctrl-C, cancels it first.
 pub fn run<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<Py<PyAny>>,
     job: impl FnOnce(&Control) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    let control = Arc::new(Control::default());
+    watch(py, progress, None, Control::default(), job)
+}
+
+/// As [`run`], under a control that somebody has made.
+pub fn run_with<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    control: Control,
+    job: impl FnOnce(&Control) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    watch(py, progress, None, control, job)
+}
+
+/// As [`run`]; calls `released` once, as soon as the job says that what it saves may be changed, at the latest when it ends.
+pub fn run_releasing<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    released: Option<Py<PyAny>>,
+    job: impl FnOnce(&Control) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    watch(py, progress, released, Control::default(), job)
+}
+
+fn watch<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    mut released: Option<Py<PyAny>>,
+    control: Control,
+    job: impl FnOnce(&Control) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let control = Arc::new(control);
     let shared = Arc::clone(&control);
-    let (sender, receiver) = channel::<Result<T>>();
+    let (sender, receiver) = channel::<News<T>>();
     let receiver = Mutex::new(receiver);
+    let telling = sender.clone();
+    control.on_release(move || {
+        let _ = telling.send(News::Released);
+    });
     let thread = std::thread::spawn(move || {
-        let _ = sender.send(job(&shared));
+        let result = {
+            let _at_the_latest = Release(&shared);
+            job(&shared)
+        };
+        let _ = sender.send(News::Ended(result));
     });
     let mut stopped = None;
     let result = loop {
         match py.detach(|| receiver.lock().expect("one receiver").recv_timeout(TICK)) {
-            Ok(result) => break result,
+            Ok(News::Ended(result)) => break result,
+            Ok(News::Released) => {
+                if let Err(error) = released.take().map_or(Ok(()), |call| call.call0(py).map(drop)) {
+                    control.cancel();
+                    stopped = Some(error);
+                }
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 break Err(Error::failed("the engine panicked; this is a bug in savemark"));
             }
-            Err(RecvTimeoutError::Timeout) if stopped.is_some() => {}
+            // A job that was stopped goes on until it notices, and may have to say meanwhile that it lives.
             Err(RecvTimeoutError::Timeout) => {
                 if let Err(error) = py.check_signals().and_then(|()| report(py, progress.as_ref(), &control)) {
                     control.cancel();
-                    stopped = Some(error);
+                    stopped.get_or_insert(error);
                 }
             }
         }

@@ -19,6 +19,23 @@ pub fn call(around: Option<&Py<PyAny>>, moment: Moment, phase: &str) -> Result<(
     Python::attach(|py| around.call1(py, (moment, phase)).map(drop).map_err(|e| Error::failed(e.value(py).to_string())))
 }
 
+/// Why a rank goes no further: kind, message and hint.
+pub type Failure = (String, String, Option<String>);
+
+/// As Python is told of it.
+pub fn failure(error: &Error) -> Failure {
+    (error.kind.name().to_string(), error.to_string(), error.hint.clone())
+}
+
+/// Meets the other ranks of a trial by way of Python: what the others say comes back, or that the trial is over.
+pub fn meet(others: &Py<PyAny>, at: &str, numbers: &[u64], failure: Option<Failure>) -> Result<Vec<u64>> {
+    let answer = Python::attach(|py| {
+        others.call1(py, (at, numbers.to_vec(), failure)).and_then(|answer| answer.extract::<Vec<u64>>(py))
+    });
+    // Why is known to whoever meets: he says it when the trial has ended.
+    answer.map_err(|_| Error::interrupted())
+}
+
 /// Looks at a directory, the disk below it and the machine.
 #[pyclass]
 struct Witness {
@@ -52,7 +69,8 @@ impl Witness {
     /// What happened since `begin`: device and machine, null where nobody tells.
     fn end(&mut self) -> String {
         let after = self.witness.look();
-        let (device, machine, _) = self.before.take().map_or((None, None, None), |before| after.since(before));
+        let seen = self.before.take().map(|before| after.since(before));
+        let (device, machine) = seen.map_or((None, None), |seen| (seen.device, seen.machine));
         json!({"device": device, "machine": machine}).to_string()
     }
 }
