@@ -3,8 +3,12 @@
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 
-use crate::host::FilesystemClass;
 use crate::trial::Trial;
+
+mod conditions;
+mod counters;
+pub use conditions::{Conditions, Interposed, Limits, Mount};
+pub use counters::{Cache, CuFileCounts, Device, Extents, Machine, Payload};
 
 /// Version of the record schema; raised when a field changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -36,62 +40,6 @@ pub struct Record {
     pub phases: Vec<Phase>,
 }
 
-/// What can make a figure of this process on this machine untrue or not the storage's own.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Conditions {
-    /// The smallest step of the clock that times are taken with.
-    pub clock_tick_ns: u64,
-    /// Memory that this process may use, and the page cache with it.
-    pub memory_bytes: Option<u64>,
-    /// Calls of the C library that another library answers.
-    pub interposed: Vec<Interposed>,
-    /// Whether a debugger or strace stops the process at its calls.
-    pub traced: Option<bool>,
-    /// What the control group allows.
-    pub limits: Limits,
-    /// The filesystem of the target.
-    pub mount: Option<Mount>,
-    /// What the disk says of its write cache: `write back` (a flush costs something) or `write through`.
-    pub write_cache: Option<String>,
-}
-
-/// A call that does not reach the C library.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Interposed {
-    /// Its name.
-    pub function: String,
-    /// The file of the library that answers.
-    pub library: String,
-}
-
-/// Limits of the control group on the target's disk and on CPU time; absent without a limit.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Limits {
-    /// Reading.
-    pub read_bytes_per_s: Option<u64>,
-    /// Writing.
-    pub write_bytes_per_s: Option<u64>,
-    /// Read requests.
-    pub read_ops_per_s: Option<u64>,
-    /// Write requests.
-    pub write_ops_per_s: Option<u64>,
-    /// CPUs' worth of time.
-    pub cpus: Option<f64>,
-}
-
-/// A mounted filesystem.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Mount {
-    /// Type, `ext4` for example.
-    pub filesystem: String,
-    /// What is mounted.
-    pub source: String,
-    /// Options, without secrets.
-    pub options: String,
-    /// What kind of storage it is.
-    pub class: FilesystemClass,
-}
-
 /// The path the bytes really took, as opened, not as asked for.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct PathTaken {
@@ -114,7 +62,7 @@ pub struct PathTaken {
 /// One phase: everything from its start barrier to its last worker, durability included.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Phase {
-    /// `save`, `restore`, `write`, `read`, `mix`, `verify`, `encode`, `decode`, `copy`.
+    /// `save`, `restore`, `write`, `read`, `mix`, `verify`, `encode`, `decode`, `copy`; those of IO500 by its own names.
     pub name: String,
     /// From the start barrier until the result is complete (durable for a save).
     pub elapsed_ns: u64,
@@ -128,8 +76,14 @@ pub struct Phase {
     pub operations: u64,
     /// Iterations of a solver.
     pub iterations: Option<u64>,
+    /// Of a search: files that fit, of the `operations` that were looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<u64>,
     /// Bytes before the codec.
     pub user_bytes: u64,
+    /// Of a save out of GPUs: until everything was copied out of their memory, so that the application could go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall_ns: Option<u64>,
     /// Of a solver: those of the saves that are on stable storage after `durable_ns`.
     pub durable_bytes: Option<u64>,
     /// Of a solver: from the start barrier until the last save is on stable storage, even where nothing waits for that.
@@ -165,6 +119,9 @@ pub struct Phase {
     pub machine: Option<Machine>,
     /// Bytes that the driver of GPUDirect Storage moved meanwhile; absent where it is not loaded or does not count.
     pub gds_bytes: Option<u64>,
+    /// What cuFile itself counted meanwhile; absent where it is not used, or is older than 1.15.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cufile: Option<CuFileCounts>,
     /// Page-cache residency of the files, before a read or after a write.
     pub cache: Option<Cache>,
     /// Whether the files that are read have data, before a read.
@@ -179,6 +136,9 @@ pub struct Phase {
     pub process: Option<ProcessTimes>,
     /// One line per worker.
     pub workers: Vec<Worker>,
+    /// The distributions as they were counted: only of one rank among several, for adding up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub histograms: Option<Box<Histograms>>,
     /// What a reader must know: leftovers that could not be removed, for example.
     pub notes: Vec<String>,
 }
@@ -272,6 +232,36 @@ pub struct Latency {
     pub max_ns: u64,
 }
 
+/// The distributions of a phase of one rank.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Histograms {
+    /// Of one I/O.
+    pub latency: Counted,
+    /// Of one sync.
+    pub sync_latency: Counted,
+    /// Of one read of a mix.
+    pub read: Option<Counted>,
+    /// Of one write of a mix.
+    pub write: Option<Counted>,
+    /// How late I/Os started that had to keep a rate.
+    pub slip: Option<Counted>,
+}
+
+/// A distribution as it was counted, three significant digits apart.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Counted {
+    /// Each value that was seen, rising; the upper end of those that are counted as one.
+    pub values: Vec<u64>,
+    /// How often.
+    pub counts: Vec<u64>,
+    /// Of all of them.
+    pub sum_ns: u64,
+    /// Smallest.
+    pub min_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+}
+
 /// The reads or the writes of a mix.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Share {
@@ -310,81 +300,6 @@ pub struct Timeline {
     pub interval_ns: u64,
     /// One number per interval.
     pub bytes: Vec<u64>,
-}
-
-/// Difference of `/proc/diskstats` over the phase.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Device {
-    /// Name as in `/proc/diskstats`.
-    pub name: String,
-    /// Read requests completed.
-    pub reads: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Write requests completed.
-    pub writes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
-    /// Flush requests completed.
-    pub flushes: u64,
-}
-
-/// Differences of `/proc/stat`, of this process's own CPU time and of its control group's over the phase and its preparation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Machine {
-    /// Between the two looks: the phase, and dropping the cache before it.
-    pub elapsed_ns: u64,
-    /// CPUs of the machine.
-    pub cpus: u32,
-    /// CPU time that all processes and the kernel used, in steps of a tick (10 ms).
-    pub busy_ns: u64,
-    /// The part of it that this process used, and of a program that it saved, CRIU and the program.
-    pub own_ns: u64,
-    /// CPU time that the hypervisor gave to others while there was something to run here.
-    pub steal_ns: u64,
-    /// How long the control group's CPU quota kept us from running.
-    pub throttled_ns: Option<u64>,
-    /// How often processors slowed down for heat.
-    pub thermal_throttles: Option<u64>,
-}
-
-/// Where the bytes of some files lie (FIEMAP).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Extents {
-    /// Length of the files.
-    pub bytes: u64,
-    /// Bytes that have no room on the storage.
-    pub hole_bytes: u64,
-    /// Bytes whose room was reserved and never written.
-    pub unwritten_bytes: u64,
-    /// `fiemap`, or why it did not work.
-    pub method: String,
-}
-
-/// What a sample of bytes looks like.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Payload {
-    /// Bytes looked at, in blocks of 4096.
-    pub sampled_bytes: u64,
-    /// Share of blocks that are all zero.
-    pub zero_share: f64,
-    /// Share of other blocks that are equal to one seen before.
-    pub repeated_share: f64,
-    /// Shannon entropy of single bytes: 8 for random ones, 0 for one value.
-    pub entropy_bits: f64,
-}
-
-/// Page-cache residency, as counted by the kernel.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Cache {
-    /// `cold` (at most 1 % resident), `warm` (at least 99 %), `mixed`, `none` (no page cache here), `unknown`.
-    pub state: String,
-    /// Pages of these files in the page cache.
-    pub resident_pages: u64,
-    /// Pages of these files.
-    pub total_pages: u64,
-    /// `cachestat`, `mincore`, or why neither worked.
-    pub method: String,
 }
 
 /// One worker's share.

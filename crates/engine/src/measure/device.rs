@@ -6,7 +6,8 @@ use std::path::Path;
 
 use rustix::fs::{major, minor};
 
-use super::mount;
+use super::kernel::{self, Fresh};
+use super::mount::{self, Mount};
 use crate::record;
 
 /// `/proc/diskstats` counts in sectors of 512 bytes, whatever the device's own are.
@@ -38,13 +39,19 @@ impl BlockDevice {
     /// # Errors
     /// Why there is none: a filesystem in memory, on the network, or one that spans several devices.
     pub fn of(path: &Path) -> Result<Self, String> {
+        static FOUND: Fresh<(u64, Option<Mount>), Result<BlockDevice, String>> = Fresh::new();
         let meta = fs::metadata(path).map_err(|e| format!("cannot look at {}: {e}", path.display()))?;
+        let mount = mount::of(path);
+        FOUND.with((meta.dev(), mount.clone()), || Self::find(path, meta.dev(), mount), Clone::clone)
+    }
+
+    fn find(path: &Path, device: u64, mount: Option<Mount>) -> Result<Self, String> {
         let stats = diskstats()?;
-        if let Some(device) = Self::named(&stats, meta.dev()) {
+        if let Some(device) = Self::named(&stats, device) {
             return Ok(device);
         }
         // btrfs, overlay, tmpfs and nfs have device numbers of their own; btrfs at least says what it is mounted from.
-        let mount = mount::of(path).ok_or_else(|| format!("no mount found for {}", path.display()))?;
+        let mount = mount.ok_or_else(|| format!("no mount found for {}", path.display()))?;
         let source = fs::metadata(&mount.source).ok().filter(|meta| meta.file_type().is_block_device());
         source
             .and_then(|meta| Self::named(&stats, meta.rdev()))
@@ -78,7 +85,7 @@ impl Snapshot {
 }
 
 fn diskstats() -> Result<String, String> {
-    fs::read_to_string("/proc/diskstats").map_err(|e| format!("cannot read /proc/diskstats: {e}"))
+    kernel::text("/proc/diskstats").map_err(|e| format!("cannot read /proc/diskstats: {e}"))
 }
 
 fn line_of(stats: &str, (major, minor): (u32, u32)) -> Option<&str> {

@@ -1,9 +1,8 @@
 //! What the whole machine did meanwhile: its processors, the hypervisor, the limits of our control group.
 
-use std::fs;
-
+use super::kernel::{Fresh, Kept};
 use super::{clock, cpu};
-use crate::host::cgroup;
+use crate::host::cgroup::{self, Throttled};
 use crate::record;
 
 /// Counters of the machine and of this process at one time.
@@ -23,17 +22,44 @@ pub fn snapshot() -> Option<Snapshot> {
     // SAFETY: sysconf has no preconditions.
     let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     let tick_ns = 1_000_000_000 / u64::try_from(ticks_per_s).ok().filter(|&ticks| ticks > 0)?;
-    let (cpus, busy, steal) = parse(&fs::read_to_string("/proc/stat").ok()?)?;
-    let own = cpu::process();
-    Some(Snapshot {
-        at_ns: clock::now(),
-        cpus,
-        busy_ns: busy * tick_ns,
-        steal_ns: steal * tick_ns,
-        own_ns: own.user_ns + own.system_ns,
-        throttled_ns: cgroup::throttled_ns(),
-        thermal_throttles: thermal_throttles(),
+    FILES.with((), Files::open, |files| {
+        let (cpus, busy, steal) = files.stat.as_ref()?.look(parse)?;
+        let own = cpu::process();
+        Some(Snapshot {
+            at_ns: clock::now(),
+            cpus,
+            busy_ns: busy * tick_ns,
+            steal_ns: steal * tick_ns,
+            own_ns: own.user_ns + own.system_ns,
+            throttled_ns: files.throttled.iter().filter_map(Throttled::ns).max(),
+            thermal_throttles: files.thermal_throttles(),
+        })
     })
+}
+
+/// Read twice in each phase, so they stay open; opened again each second, for a process can be put into another group.
+static FILES: Fresh<(), Files> = Fresh::new();
+
+struct Files {
+    stat: Option<Kept>,
+    throttled: Vec<Throttled>,
+    /// Of each processor.
+    thermal: Vec<Kept>,
+}
+
+impl Files {
+    fn open() -> Self {
+        let of =
+            |cpu: usize| Kept::open(format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"));
+        let thermal = (0..).map_while(of).collect();
+        Self { stat: Kept::open("/proc/stat"), throttled: cgroup::throttled(), thermal }
+    }
+
+    /// How often the processors have slowed down for heat; `None` where they do not count it (virtual machines, most ARM).
+    fn thermal_throttles(&self) -> Option<u64> {
+        let counts = self.thermal.iter().filter_map(|file| file.look(|text| text.trim().parse::<u64>().ok()));
+        (!self.thermal.is_empty()).then(|| counts.sum())
+    }
 }
 
 impl Snapshot {
@@ -61,16 +87,6 @@ fn parse(stat: &str) -> Option<(u32, u64, u64)> {
     let busy = BUSY.into_iter().map(field).sum::<Option<u64>>()?;
     let cpus = stat.lines().filter(|line| line.starts_with("cpu")).count() - 1;
     Some((cpus as u32, busy, field(7).unwrap_or(0)))
-}
-
-/// How often the processors have slowed down for heat; `None` where they do not count it (virtual machines, most ARM).
-fn thermal_throttles() -> Option<u64> {
-    let of = |cpu: usize| {
-        let file = format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count");
-        fs::read_to_string(file).ok()?.trim().parse::<u64>().ok()
-    };
-    let counts: Vec<u64> = (0..).map_while(of).collect();
-    (!counts.is_empty()).then(|| counts.iter().sum())
 }
 
 #[cfg(test)]

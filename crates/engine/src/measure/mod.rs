@@ -7,6 +7,7 @@ pub mod cpu;
 pub mod device;
 pub mod extents;
 pub mod histogram;
+pub(crate) mod kernel;
 pub mod machine;
 pub mod mount;
 pub mod slip;

@@ -3,9 +3,14 @@
 //! Sources and options end up in records and reports: anything like a password is taken out here, at the source.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 /// One line of mountinfo, as far as it matters here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,18 +27,61 @@ pub struct Mount {
 
 /// The mount that `path`, which must exist, lies on.
 pub fn of(path: &Path) -> Option<Mount> {
-    let path = fs::canonicalize(path).ok()?;
-    find(&fs::read_to_string("/proc/self/mountinfo").ok()?, &path)
+    TABLE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).of(path)
+}
+
+static TABLE: Mutex<Table> = Mutex::new(Table { file: None, mounts: Vec::new() });
+
+/// All mounts by their numbers, read again when the kernel says that they have changed.
+struct Table {
+    file: Option<File>,
+    mounts: Vec<(u64, Mount)>,
+}
+
+impl Table {
+    fn of(&mut self, path: &Path) -> Option<Mount> {
+        if self.changed() {
+            self.read()?;
+        }
+        let stat = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+        let told = stat.stx_mask & StatxFlags::MNT_ID.bits() != 0; // since Linux 5.8
+        if told && let Some((_, mount)) = self.mounts.iter().find(|(number, _)| *number == stat.stx_mnt_id) {
+            return Some(mount.clone());
+        }
+        // Not among the mounts that were open: this process is in another namespace now.
+        self.file = None;
+        self.read()?;
+        find(&self.mounts, &fs::canonicalize(path).ok()?).cloned()
+    }
+
+    /// Whether anything was mounted, unmounted or mounted with other options since the last look (proc_pid_mounts(5)).
+    fn changed(&self) -> bool {
+        let Some(file) = &self.file else { return true };
+        let mut asked = [PollFd::new(file, PollFlags::PRI | PollFlags::ERR)];
+        !matches!(poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0))
+    }
+
+    fn read(&mut self) -> Option<()> {
+        if self.file.is_none() {
+            self.file = Some(File::open("/proc/self/mountinfo").ok()?);
+        }
+        let (file, mut text) = (self.file.as_mut()?, String::new());
+        file.rewind().and_then(|()| file.read_to_string(&mut text)).ok()?;
+        self.mounts = text.lines().filter_map(parse).collect();
+        Some(())
+    }
 }
 
 /// The innermost mount round `path`; of mounts on one point, the last hides the others.
-fn find(mountinfo: &str, path: &Path) -> Option<Mount> {
-    let mounts = mountinfo.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.point));
-    mounts.max_by_key(|mount| mount.point.components().count())
+fn find<'a>(mounts: &'a [(u64, Mount)], path: &Path) -> Option<&'a Mount> {
+    let around = mounts.iter().map(|(_, mount)| mount).filter(|mount| path.starts_with(&mount.point));
+    around.max_by_key(|mount| mount.point.components().count())
 }
 
-fn parse(line: &str) -> Option<Mount> {
+/// A mount and its number.
+fn parse(line: &str) -> Option<(u64, Mount)> {
     let (left, right) = line.split_once(" - ")?;
+    let number = left.split(' ').next()?.parse().ok()?;
     let mut left = left.split(' ').skip(4);
     let (point, mount_options) = (left.next()?, left.next()?);
     let mut right = right.split(' ');
@@ -42,12 +90,13 @@ fn parse(line: &str) -> Option<Mount> {
         Some(own) => joined(mount_options, own),
         None => mount_options.to_string(),
     };
-    Some(Mount {
+    let mount = Mount {
         point: unescape(point).into(),
         filesystem: filesystem.to_string(),
         source: without_user(&unescape(source).to_string_lossy()),
         options: without_secrets(&options),
-    })
+    };
+    Some((number, mount))
 }
 
 /// The mount's options, and those of the filesystem that they do not say already.
@@ -112,13 +161,39 @@ mod tests {
 
     #[test]
     fn innermost_and_latest_mount_wins() {
-        let at = |path: &str| find(INFO, Path::new(path)).unwrap();
+        let mounts: Vec<_> = INFO.lines().filter_map(parse).collect();
+        let at = |path: &str| find(&mounts, Path::new(path)).unwrap();
         assert_eq!(at("/home/x").source, "/dev/vda");
         assert_eq!(at("/database").source, "/dev/vda");
         assert_eq!(at("/data/x").filesystem, "btrfs");
         assert_eq!(at("/data/x").options, "rw,noatime,compress=zstd");
         assert_eq!(at("/data/with space/x").source, "host:/a");
-        assert_eq!(find("nonsense\n", Path::new("/")), None);
+        assert_eq!(parse("nonsense"), None);
+    }
+
+    #[test]
+    fn what_is_mounted_later_is_found() {
+        let table = || Table { file: None, mounts: Vec::new() };
+        let (mut kept, here) = (table(), Path::new("/proc/self"));
+        let found = kept.of(here).unwrap();
+        assert!(!kept.changed() && kept.of(here).as_ref() == Some(&found));
+        // A mount that is not known: as in another namespace.
+        kept.mounts.clear();
+        assert_eq!(kept.of(here).unwrap(), found);
+        let folder = tempfile::tempdir().unwrap();
+        let mount = |words: &[&str]| std::process::Command::new("mount").args(words).arg(folder.path()).output();
+        if !mount(&["-t", "tmpfs", "tmpfs"]).is_ok_and(|done| done.status.success()) {
+            eprintln!("skipped: this process may not mount");
+            return;
+        }
+        let [mounted, changed] = ["rw", "ro"].map(|word| {
+            assert!(mount(&["-o", &format!("remount,{word}")]).unwrap().status.success());
+            kept.of(folder.path()).unwrap()
+        });
+        assert!(std::process::Command::new("umount").arg(folder.path()).status().unwrap().success());
+        assert_eq!((mounted.point.as_path(), mounted.filesystem.as_str()), (folder.path(), "tmpfs"));
+        assert!(mounted.options.starts_with("rw") && changed.options.starts_with("ro"), "{changed:?}");
+        assert_ne!(kept.of(folder.path()).unwrap().point, folder.path());
     }
 
     #[test]

@@ -29,6 +29,11 @@ impl Slip {
         self.due += other.due;
     }
 
+    /// The slips as they were counted.
+    pub fn counted(&self) -> record::Counted {
+        self.slips.counted()
+    }
+
     /// The record of it.
     pub fn into_record(self) -> record::Slip {
         let start = record::Slip { due: self.due, late: self.late, late_after_ns: LATE_NS, ..Default::default() };

@@ -44,6 +44,11 @@ impl Split {
 }
 
 impl Share {
+    /// The latencies as they were counted.
+    pub fn counted(&self) -> record::Counted {
+        self.latency.counted()
+    }
+
     /// The record of it.
     pub fn into_record(self) -> record::Share {
         record::Share { operations: self.operations, bytes: self.bytes, latency: self.latency.summary() }

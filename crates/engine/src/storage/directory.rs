@@ -1,19 +1,21 @@
 //! A directory of files: the storage that `posix` and `uring` are. They differ only in how they queue I/Os.
 
+mod file;
+
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, statvfs};
-use rustix::io::{Errno, pread, pwrite};
+use rustix::fs::{FlockOperation, OFlags, flock, statvfs};
 
+use self::file::DirectoryFile;
 use super::{File, Lock, Queue, Storage};
 use crate::buffer::{ALIGN, Arena};
 use crate::error::{Error, Result};
-use crate::measure::{cache, extents, mount};
+use crate::measure::{cache, clock, extents, mount};
 use crate::record::{Cache, Extents, PathTaken};
 
 /// How a storage in a directory moves bytes: the one thing in which they differ.
@@ -73,7 +75,8 @@ impl Directory {
     /// The alignments of offsets and memory, of a file made for it. Where nothing can be made, a checkpoint can still be read:
     /// then of a file that is there.
     fn probe(&self) -> Result<Option<(u64, usize)>> {
-        let path = self.path.join(format!(".savemark-probe-{}", std::process::id()));
+        // Ranks on other nodes may have the same process id.
+        let path = self.path.join(format!(".savemark-probe-{}{:020}", std::process::id(), clock::unix_now()));
         match self.create_file(&path) {
             Ok(_) => {
                 let found = direct_io_alignment(&path);
@@ -296,62 +299,6 @@ fn direct_io_alignment(path: &Path) -> Option<(u64, usize)> {
 fn no_direct(path: &Path, filesystem: &str) -> Error {
     Error::refused(format!("{} refuses O_DIRECT ({filesystem}). Nothing was written", path.display()))
         .hint("use --storage posix --no-direct to measure memory, or choose a directory on a disk")
-}
-
-struct DirectoryFile {
-    file: fs::File,
-    path: PathBuf,
-}
-
-/// Reads and writes are system calls of their own, not the C library's: in a process of several threads that one prepares
-/// each to be cancelled, a twelfth of the cost of a small read from memory.
-impl File for DirectoryFile {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match pread(&self.file, &mut buffer[filled..], offset + filled as u64) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(more) => filled += more,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e.into()),
-            }
-        }
-        Ok(())
-    }
-    fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
-        let mut written = 0;
-        while written < buffer.len() {
-            match pwrite(&self.file, &buffer[written..], offset + written as u64) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(more) => written += more,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e.into()),
-            }
-        }
-        Ok(())
-    }
-    fn size(&self) -> Result<u64> {
-        Ok(self.file.metadata().map_err(|e| Error::io("ask for the size of", &self.path, e))?.len())
-    }
-    fn allocate(&self, bytes: u64) -> Result<()> {
-        match fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
-            // Filesystems without it (NFS before 4.2, some FUSE) grow the file as it is written.
-            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
-            Err(e) => Err(Error::io("reserve room for", &self.path, e)),
-        }
-    }
-    fn truncate(&self, bytes: u64) -> Result<()> {
-        self.file.set_len(bytes).map_err(|e| Error::io("cut", &self.path, e))
-    }
-    fn sync(&self) -> Result<()> {
-        self.file.sync_all().map_err(|e| Error::io("fsync", &self.path, e))
-    }
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
-    }
 }
 
 #[cfg(test)]

@@ -76,17 +76,7 @@ impl GdsOptions {
 
     fn numbers(&self) -> Result<Vec<u32>> {
         let wrong = || Error::usage(format!("gpus: `{}` is no list of GPUs", self.gpus)).hint("write 0, 0,1 or 0-7");
-        let mut numbers = Vec::new();
-        for part in self.gpus.split(',') {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            let range = first.trim().parse().ok().zip(last.trim().parse().ok());
-            let (first, last): (u32, u32) = range.filter(|(a, b)| a <= b && *b < 1024).ok_or_else(wrong)?;
-            numbers.extend(first..=last);
-        }
-        let mut distinct = numbers.clone();
-        distinct.sort_unstable();
-        distinct.dedup();
-        if distinct.len() < numbers.len() { Err(wrong()) } else { Ok(numbers) }
+        crate::checkpoint::gpu::numbers(&self.gpus).ok_or_else(wrong)
     }
 }
 

@@ -19,6 +19,14 @@ pub enum Target {
 }
 
 impl Target {
+    /// What is called `name` below it.
+    pub fn below(&self, name: &str) -> Self {
+        match self {
+            Self::Directory(path) => Self::Directory(path.join(name)),
+            Self::Url(url) => Self::Url(format!("{}/{name}", url.trim_end_matches('/'))),
+        }
+    }
+
     /// The directory, for the storages that need one.
     pub(super) fn directory(&self, storage: &str) -> Result<&Path> {
         match self {

@@ -1,28 +1,37 @@
 //! Save a state durably, then restore it from a cold cache, through the path that `savemark save` uses.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Workload;
 use crate::buffer::ALIGN;
-use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source};
+use crate::checkpoint::state::MemoryState;
+use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source, gpu as device};
 use crate::codec::{self, CodecName};
 use crate::error::{Error, Result};
 use crate::measure::content;
-use crate::record::Phase;
+use crate::ranks::Sharing;
+use crate::record::{PathTaken, Phase};
 use crate::run::Bench;
 use crate::size::Size;
+
+mod gpu;
 
 /// Options of `checkpoint`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointOptions {
-    /// Bytes of the generated state; ignored with `state`.
+    /// Bytes of the generated state, of all ranks together; ignored with `state`.
     pub size: Size,
-    /// A directory to take as the state instead (a model, say); it is read into memory before the clock starts.
+    /// A directory to take as the state instead (a model, say); it is read into memory before the clock starts. Or `gpu`, for
+    /// a generated state in the memory of GPU 0, and `gpu:0,1` or `gpu:0-7` for one on several.
     pub state: Option<PathBuf>,
+    /// Pinned memory of the host between GPUs and storage, at most. A save with room for the whole state lets the application
+    /// go on when all is copied. When left out: as much as that takes, up to half of the memory that there is.
+    pub staging: Option<Size>,
     /// What happens to a chunk between memory and storage.
     pub codec: CodecName,
     /// Level of the codec; its default (1) when left out.
@@ -56,6 +65,7 @@ impl Default for CheckpointOptions {
         Self {
             size: Size(256 << 20),
             state: None,
+            staging: None,
             codec: CodecName::None,
             level: None,
             streams: 4,
@@ -78,10 +88,23 @@ impl CheckpointOptions {
         if !(1..=1024).contains(&self.queue_depth) {
             return Err(Error::usage(format!("queue_depth: {} is not between 1 and 1024", self.queue_depth)));
         }
-        if self.size.0 == 0 && self.state.is_none() {
+        if self.size.0 == 0 && (self.state.is_none() || self.gpus()?.is_some()) {
             return Err(Error::usage("size: 0 bytes are no state; try 256MiB"));
         }
-        Ok(())
+        self.gpus().map(drop)
+    }
+
+    /// The GPUs that the state is generated on, if it is.
+    pub fn gpus(&self) -> Result<Option<Vec<u32>>> {
+        let text = self.state.as_deref().and_then(Path::to_str).unwrap_or_default();
+        let list = match text.split_once(':') {
+            None if text == "gpu" => "0",
+            Some(("gpu", list)) => list,
+            _ => return Ok(None),
+        };
+        let wrong =
+            || Error::usage(format!("state: `{list}` is no list of GPUs")).hint("write gpu, gpu:0,1 or gpu:0-7");
+        device::numbers(list).map(Some).ok_or_else(wrong)
     }
 }
 
@@ -114,16 +137,37 @@ pub(super) fn check_chunk_size(size: Size) -> Result<()> {
 /// The workload.
 pub struct Checkpoint<'a> {
     options: &'a CheckpointOptions,
+    /// The state, where it is on GPUs.
+    gpus: Option<gpu::OnGpus>,
 }
 
 impl<'a> Checkpoint<'a> {
     /// With these options.
     pub fn new(options: &'a CheckpointOptions) -> Self {
-        Self { options }
+        Self { options, gpus: None }
+    }
+
+    /// What this rank saves.
+    fn source(&self, bench: &mut Bench) -> Result<Arc<MemoryState>> {
+        if self.options.state.is_some() && !bench.ranks.is_alone() {
+            return Err(Error::usage("state: a directory is not shared out over ranks")
+                .hint("leave `state` out: each rank then makes its part of --size"));
+        }
+        let bytes = self.share(bench)?;
+        bench.memory.source(bench.common, bytes, self.options.state.as_deref())
+    }
+
+    /// Bytes of the generated state that are this rank's.
+    fn share(&self, bench: &Bench) -> Result<u64> {
+        let (size, ranks) = (self.options.size, bench.ranks);
+        match ranks.share(size.0) {
+            0 if size.0 > 0 => Err(Error::usage(format!("size: {size} has no byte for each of {} ranks", ranks.ranks))),
+            bytes => Ok(bytes),
+        }
     }
 
     fn save(&self, bench: &mut Bench) -> Result<Phase> {
-        let source = bench.memory.source(bench.common, self.options.size.0, self.options.state.as_deref())?;
+        let source = self.source(bench)?;
         let options = SaveOptions::from(self.options);
         let payload = content::sample(source.bytes(), |offset, block| source.read(offset, block))?;
         let saved = checkpoint::save(&*source, &*bench.storage, &options, &mut bench.memory.pool, bench.control);
@@ -141,7 +185,7 @@ impl<'a> Checkpoint<'a> {
         };
         match self.options.cache {
             CacheState::Cold => bench.storage.evict(&names)?,
-            CacheState::Warm => drop(restore(bench)?),
+            CacheState::Warm => drop(bench.control.unmeasured(|| restore(bench))?),
         }
         let (cache, extents) = (bench.storage.residency(&names)?, bench.storage.extents(&names)?);
         let (_, phase) = restore(bench)?;
@@ -150,9 +194,18 @@ impl<'a> Checkpoint<'a> {
 }
 
 impl Workload for Checkpoint<'_> {
+    fn sharing(&self) -> Sharing {
+        Sharing::Apart
+    }
+
     fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
-        let source = bench.memory.source(bench.common, self.options.size.0, self.options.state.as_deref())?;
-        bench.memory.destination(source.bytes())?;
+        match self.options.gpus()? {
+            Some(gpus) => self.gpus = Some(gpu::OnGpus::prepare(&gpus, self.options, self.share(bench)?, bench)?),
+            None => {
+                let source = self.source(bench)?;
+                bench.memory.destination(source.bytes())?;
+            }
+        }
         if self.options.cache == CacheState::Warm && bench.storage.path_taken().direct {
             return Err(Error::usage("cache: direct I/O bypasses the page cache, so it cannot be warm")
                 .hint("add --no-direct, or use --cache cold"));
@@ -165,7 +218,16 @@ impl Workload for Checkpoint<'_> {
     }
 
     fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase> {
-        if phase == "save" { self.save(bench) } else { self.restore(bench) }
+        match &self.gpus {
+            Some(gpus) if phase == "save" => gpus.save(self.options, bench),
+            Some(gpus) => gpus.restore(self.options, bench),
+            None if phase == "save" => self.save(bench),
+            None => self.restore(bench),
+        }
+    }
+
+    fn describe(&self, path: &mut PathTaken) {
+        path.notes.extend(self.gpus.iter().flat_map(gpu::OnGpus::describe));
     }
 
     fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {

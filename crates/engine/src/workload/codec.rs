@@ -15,6 +15,7 @@ use crate::codec::{self, CodecName};
 use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::phase::{self, Watch};
+use crate::ranks::Sharing;
 use crate::record::Phase;
 use crate::run::Bench;
 use crate::size::Size;
@@ -140,8 +141,13 @@ fn tally(meter: &mut Meter, start_ns: u64, user: usize, stored: usize) {
 }
 
 impl Workload for Codec<'_> {
+    fn sharing(&self) -> Sharing {
+        Sharing::Apart
+    }
+
     fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
-        let state = bench.memory.source(bench.common, self.options.size.0, self.options.state.as_deref())?;
+        let bytes = bench.ranks.share(self.options.size.0).max(1);
+        let state = bench.memory.source(bench.common, bytes, self.options.state.as_deref())?;
         let chunk = self.options.chunk_size.0 as usize;
         let chunks = self.chunks(&state, 0);
         let most = chunks.iter().map(|(offset, len)| pieces(state.members(), *offset, *len).len()).max().unwrap_or(0);
@@ -159,7 +165,7 @@ impl Workload for Codec<'_> {
 
     fn run(&mut self, name: &str, bench: &mut Bench) -> Result<Phase> {
         let job = self.job.as_ref().expect("prepared before it runs");
-        bench.control.begin(name, self.options.size.0);
+        bench.control.begin(name, bench.ranks.share(self.options.size.0));
         let watch = Watch::start();
         let team = phase::run(self.options.workers as usize, bench.control, |meter| match name {
             "encode" => self.encode(job, meter),

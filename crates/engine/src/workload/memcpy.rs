@@ -8,6 +8,7 @@ use crate::buffer::Arena;
 use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::phase::{self, Watch};
+use crate::ranks::Sharing;
 use crate::record::Phase;
 use crate::run::Bench;
 use crate::size::Size;
@@ -39,8 +40,9 @@ impl MemcpyOptions {
     }
 
     /// Bytes of one worker: whole blocks.
-    fn share(&self) -> usize {
-        (self.size.0 / u64::from(self.workers)) as usize / BLOCK * BLOCK
+    /// What each worker of a rank copies, of which there are so many.
+    fn share(&self, ranks: usize) -> usize {
+        (self.size.0 / u64::from(self.workers)) as usize / ranks / BLOCK * BLOCK
     }
 }
 
@@ -59,8 +61,7 @@ impl<'a> Memcpy<'a> {
         Self { options, arenas: Vec::new() }
     }
 
-    fn copy(&self, meter: &mut Meter) -> Result<()> {
-        let share = self.options.share();
+    fn copy(&self, share: usize, meter: &mut Meter) -> Result<()> {
         // SAFETY: two disjoint halves of an arena that only this worker uses.
         let (from, mut to) = unsafe {
             let arena = &self.arenas[meter.index];
@@ -78,8 +79,17 @@ impl<'a> Memcpy<'a> {
 }
 
 impl Workload for Memcpy<'_> {
+    fn sharing(&self) -> Sharing {
+        Sharing::Apart
+    }
+
     fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
-        self.arenas = bench.memory.room.take(self.options.workers as usize, 2 * self.options.share())?;
+        let (ranks, share) = (bench.ranks.ranks, self.options.share(bench.ranks.ranks));
+        if share == 0 {
+            let why = format!("size: each worker of {ranks} ranks copies at least 4MiB");
+            return Err(Error::usage(why).hint("use a larger --size"));
+        }
+        self.arenas = bench.memory.room.take(self.options.workers as usize, 2 * share)?;
         Ok(None)
     }
 
@@ -88,9 +98,10 @@ impl Workload for Memcpy<'_> {
     }
 
     fn run(&mut self, name: &str, bench: &mut Bench) -> Result<Phase> {
-        bench.control.begin(name, self.options.size.0);
+        let share = self.options.share(bench.ranks.ranks);
+        bench.control.begin(name, u64::from(self.options.workers) * share as u64);
         let watch = Watch::start();
-        let team = phase::run(self.options.workers as usize, bench.control, |meter| self.copy(meter))?;
+        let team = phase::run(self.options.workers as usize, bench.control, |meter| self.copy(share, meter))?;
         Ok(team.into_phase(watch, name))
     }
 

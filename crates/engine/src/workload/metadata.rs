@@ -2,8 +2,9 @@
 //!
 //! `easy` in mdtest's sense is the default: empty files, a directory per worker. `hard` is `shared: true, file_size: 3901`.
 
+use std::borrow::Cow;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,21 +15,24 @@ use super::wear_out::WearOut;
 use super::{Workload, own_calls};
 use crate::error::{Error, Result};
 use crate::phase::{self, Watch};
+use crate::ranks::{Placement, Sharing};
 use crate::record::{Cache, PathTaken, Phase, Stage};
 use crate::run::Bench;
 use crate::size::{Size, Span};
 
+mod guard;
 mod items;
 mod work;
 
 use items::Directories;
+pub(super) use items::{Name, Naming};
 use work::Work;
 
 /// Options of `metadata`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MetadataOptions {
-    /// How many are made in all, shared out over the workers.
+    /// How many are made in all, shared out over the workers of all ranks.
     pub items: u64,
     /// What is made.
     pub kind: Kind,
@@ -36,9 +40,13 @@ pub struct MetadataOptions {
     pub file_size: Size,
     /// One directory for all workers instead of one each.
     pub shared: bool,
-    /// Each worker looks at, reads, renames and removes what the next one made, so that nobody meets its own.
+    /// Each worker looks at, reads, renames and removes what the next one made, so that nobody meets its own; on several nodes
+    /// what a worker of the next node made.
     pub neighbour: bool,
-    /// Threads.
+    /// Rename them all before they are removed. Directories have then seen twice as many names; mdtest and elbencho remove what
+    /// was never renamed.
+    pub rename: bool,
+    /// Threads of each rank.
     pub workers: u32,
     /// When names and data are made durable, inside the time: never, after each call (fsync of file and directory), or at the
     /// end of the phase (syncfs).
@@ -68,6 +76,7 @@ impl Default for MetadataOptions {
             file_size: Size(0),
             shared: false,
             neighbour: false,
+            rename: true,
             workers: 1,
             sync: Sync::None,
             phase_deadline: None,
@@ -92,7 +101,7 @@ impl MetadataOptions {
         }
         if self.file_size.0 > LARGEST_FILE {
             return Err(Error::usage(format!("file_size: {} is more than 64MiB", self.file_size))
-                .hint("use --workload sequential for large files"));
+                .hint("use the workload sequential for large files"));
         }
         if self.sync == Sync::Group {
             return Err(
@@ -106,55 +115,134 @@ impl MetadataOptions {
     }
 }
 
+/// Names have four hexadecimal digits for the worker.
+const MOST_WORKERS: usize = 1 << 16;
+
 /// The directory below the target that holds everything.
 const ROOT: &str = "savemark-metadata";
 
 /// The workload.
 pub struct Metadata<'a> {
-    options: &'a MetadataOptions,
+    options: Cow<'a, MetadataOptions>,
+    naming: Naming,
     /// Made by us: removed in the end.
     root: Option<PathBuf>,
     directories: Option<Directories>,
-    /// Items of each worker.
+    /// Items of each worker of all ranks.
     made: Vec<u64>,
 }
 
 impl<'a> Metadata<'a> {
     /// With these options.
     pub fn new(options: &'a MetadataOptions) -> Self {
-        Self { options, root: None, directories: None, made: Vec::new() }
+        Self::with(Cow::Borrowed(options), Naming::Fixed)
+    }
+
+    /// A part of IO500, in the directory `root`, which it makes.
+    pub(crate) fn of_io500(options: MetadataOptions, root: PathBuf, bench: &Bench) -> Result<Self> {
+        let mut part = Self::with(Cow::Owned(options), Naming::Mdtest);
+        part.make(root, bench)?;
+        Ok(part)
+    }
+
+    fn with(options: Cow<'a, MetadataOptions>, naming: Naming) -> Self {
+        Self { options, naming, root: None, directories: None, made: Vec::new() }
+    }
+
+    /// Makes `root`, which the first rank does, and the directories of this rank's workers; opens all that they will visit.
+    fn make(&mut self, root: PathBuf, bench: &Bench) -> Result<()> {
+        let ranks = bench.ranks;
+        let (all, mine) = (ranks.all(self.options.workers), ranks.workers(self.options.workers));
+        self.check_workers(all)?;
+        if ranks.is_first() {
+            fs::create_dir(&root).map_err(|e| Error::io("make the directory", &root, e))?;
+            self.root = Some(root.clone());
+        }
+        bench.control.meet("the making of the directory", &[])?;
+        let count = if self.options.shared { 1 } else { all };
+        items::make(&root, mine.clone().filter(|worker| *worker < count))?;
+        bench.control.meet("the making of directories", &[])?;
+        let furthest = if self.naming == Naming::Mdtest { 3 } else { 1 };
+        let visited = (0..=furthest).flat_map(|times| self.owners(ranks, ranks.further(self.options.workers, times)));
+        self.directories = Some(Directories::open(&root, count, visited, self.naming)?);
+        Ok(())
+    }
+
+    /// Items of each worker.
+    pub fn made(&self) -> &[u64] {
+        &self.made
+    }
+
+    /// One phase, as `name`: what its `act` is called in [`Workload::phases`], on the items of the worker `shift` further.
+    pub(crate) fn phase(&mut self, name: &str, act: &str, shift: usize, bench: &mut Bench) -> Result<Phase> {
+        let planned = if self.made.is_empty() { self.options.items } else { self.made.iter().sum() };
+        let mine = planned / bench.ranks.ranks as u64;
+        let bytes = if matches!(act, "create" | "read") { mine * self.options.file_size.0 } else { 0 };
+        bench.control.begin(name, if self.options.phase_deadline.is_some() && act == "create" { 0 } else { bytes });
+        let cache = if matches!(act, "stat" | "read") { Some(self.drop_caches(bench)?) } else { None };
+        let mut done = if act == "create" { self.create(name, bench)? } else { self.visit(name, act, shift, bench)? };
+        done.durable = self.flushes(act) && bench.storage.durable();
+        done.verified = (act == "read" && self.options.file_size.0 > 0).then(|| "every file".to_string());
+        done.cache = cache;
+        Ok(done)
+    }
+
+    /// Whether what such a phase changes is durable at its end; IO500 asks for that where files are made alone.
+    fn flushes(&self, act: &str) -> bool {
+        let changes = !matches!(act, "stat" | "read") && (act == "create" || self.naming == Naming::Fixed);
+        changes && self.options.sync != Sync::None
     }
 
     fn directories(&self) -> &Directories {
         self.directories.as_ref().expect("made by prepare")
     }
 
-    fn workers(&self) -> usize {
-        self.options.workers as usize
+    /// Whose items the workers of this rank visit, where they visit those of the one `shift` further.
+    fn owners(&self, ranks: Placement, shift: usize) -> impl Iterator<Item = usize> + use<> {
+        let all = ranks.all(self.options.workers);
+        ranks.workers(self.options.workers).map(move |worker| (worker + shift) % all)
     }
 
-    fn create(&mut self, bench: &mut Bench) -> Result<Phase> {
-        let (options, workers) = (self.options, self.workers());
+    /// What only the number of all workers shows to be wrong.
+    fn check_workers(&self, workers: usize) -> Result<()> {
+        if workers > MOST_WORKERS || self.options.items < workers as u64 {
+            let why =
+                format!("{} items for {workers} workers; each needs one, and 65536 are the most", self.options.items);
+            return Err(Error::usage(why).hint("use more --items, or fewer --ranks or --workers"));
+        }
+        Ok(())
+    }
+
+    fn create(&mut self, name: &str, bench: &mut Bench) -> Result<Phase> {
+        let (options, ranks) = (&*self.options, bench.ranks);
+        let (here, workers, mine) =
+            (options.workers as usize, ranks.all(options.workers), ranks.workers(options.workers));
         let share =
             |w: usize| options.items * (w as u64 + 1) / workers as u64 - options.items * w as u64 / workers as u64;
-        let wear_out = WearOut::new(workers);
+        let wear_out = WearOut::new(here, bench.control);
         let watch = Watch::start();
-        let team = phase::run(workers, bench.control, |meter| {
-            let mut work = Work::new(options, bench.common, self.directories(), meter.index);
-            let (start_ns, share) = (meter.start()?, share(meter.index));
+        let team = phase::run(here, bench.control, |meter| {
+            let worker = mine.start + meter.index;
+            let mut work = Work::new(options, bench.common, self.directories(), worker);
+            let (start_ns, share) = (meter.start()?, share(worker));
             let Some(deadline) = options.phase_deadline else {
                 work.create(meter, 0..share, u64::MAX)?;
                 return work.end(meter);
             };
-            let made = work.create(meter, 0..share, start_ns + deadline.0).inspect_err(|_| wear_out.arrive(0))?;
-            wear_out.arrive(made);
+            let made = work.create(meter, 0..share, start_ns + deadline.0);
+            wear_out.arrive(*made.as_ref().unwrap_or(&0));
+            let made = made?;
             let most = wear_out.wait(meter)?.min(share);
             work.create(meter, made..most, u64::MAX)?;
             work.end(meter)
         })?;
-        self.made = team.meters.iter().map(|meter| meter.operations).collect();
-        let mut phase = team.into_phase(watch, "create");
-        if let Some(deadline) = options.phase_deadline {
+        let mut phase = team.into_phase(watch, name);
+        if bench.storage.directory().is_some_and(guard::is_guarded) {
+            phase.notes.push(guard::GUARDED.into());
+        }
+        let made: Vec<_> = phase.workers.iter().map(|worker| worker.operations).collect();
+        self.made = bench.control.meet("what was made", &made)?;
+        if let Some(deadline) = self.options.phase_deadline {
             let until = deadline.0.min(phase.elapsed_ns);
             let stage = |name: &str, elapsed_ns| Stage { name: name.into(), elapsed_ns };
             phase.stages = vec![stage("until_deadline", until), stage("wear_out", phase.elapsed_ns - until)];
@@ -162,26 +250,28 @@ impl<'a> Metadata<'a> {
         Ok(phase)
     }
 
-    /// One of the phases in which every worker goes through the items of one, its own or its neighbour's.
-    fn visit(&self, name: &str, bench: &mut Bench) -> Result<Phase> {
-        let (options, workers) = (self.options, self.workers());
+    /// One of the phases in which every worker goes through the items of one, its own or those of the one `shift` further.
+    fn visit(&self, name: &str, act: &str, shift: usize, bench: &mut Bench) -> Result<Phase> {
+        let (options, flushed) = (&*self.options, self.flushes(act));
+        let owners: Vec<_> = self.owners(bench.ranks, shift).collect();
         let watch = Watch::start();
-        let team = phase::run(workers, bench.control, |meter| {
-            let owner = (meter.index + usize::from(options.neighbour)) % workers;
+        let team = phase::run(owners.len(), bench.control, |meter| {
+            let owner = owners[meter.index];
             let mut work = Work::new(options, bench.common, self.directories(), owner);
             meter.start()?;
             let count = self.made[owner];
-            match name {
+            match act {
                 "stat" => work.stat(meter, count),
                 "read" => work.read(meter, count),
                 "rename" => work.rename(meter, count),
-                _ => work.remove(meter, count),
+                _ => work.remove(meter, count).and_then(|()| if flushed { work.end(meter) } else { Ok(()) }),
             }
         })?;
         Ok(team.into_phase(watch, name))
     }
 
-    fn drop_caches(&self) -> Result<Cache> {
+    /// Drops inodes and names from memory, where that is asked for; says what they are then.
+    pub(crate) fn drop_caches(&self, bench: &Bench) -> Result<Cache> {
         if self.options.cache == CacheState::Warm {
             return Ok(Cache {
                 state: "warm".into(),
@@ -189,48 +279,46 @@ impl<'a> Metadata<'a> {
                 ..Default::default()
             });
         }
-        self.directories().write_back()?;
-        fs::write("/proc/sys/vm/drop_caches", "3").map_err(|e| {
-            Error::refused(format!("cannot drop inodes and names: /proc/sys/vm/drop_caches: {e}"))
-                .hint("run as root, or use --cache warm")
-        })?;
+        if bench.ranks.leads_node() {
+            self.directories().write_back()?;
+            fs::write("/proc/sys/vm/drop_caches", "3").map_err(|e| {
+                Error::refused(format!("cannot drop inodes and names: /proc/sys/vm/drop_caches: {e}"))
+                    .hint("run as root, or use --cache warm")
+            })?;
+        }
+        bench.control.meet("the dropping of caches", &[])?;
         Ok(Cache { state: "dropped".into(), method: "drop_caches 3".into(), ..Default::default() })
     }
 }
 
 impl Workload for Metadata<'_> {
+    fn sharing(&self) -> Sharing {
+        Sharing::Together
+    }
+
     fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
         let Some(target) = bench.storage.directory() else {
             let name = bench.storage.path_taken().storage;
             return Err(Error::usage(format!("metadata needs a directory; storage {name} has none"))
                 .hint("use --storage posix and a directory as the target"));
         };
-        let root = target.join(ROOT);
-        fs::create_dir(&root).map_err(|e| Error::io("make the directory", &root, e))?;
-        self.root = Some(root.clone());
-        let count = if self.options.shared { 1 } else { self.workers() };
-        self.directories = Some(Directories::make(&root, count)?);
+        self.make(target.join(ROOT), bench)?;
         Ok(None)
     }
 
     fn phases(&self, _: &Bench) -> Vec<&'static str> {
-        match self.options.kind {
-            Kind::Files => vec!["create", "stat", "read", "rename", "remove"],
-            Kind::Directories => vec!["create", "stat", "rename", "remove"],
-        }
+        let options = &self.options;
+        let wanted = |name: &&str| match *name {
+            "read" => options.kind == Kind::Files,
+            "rename" => options.rename,
+            _ => true,
+        };
+        ["create", "stat", "read", "rename", "remove"].into_iter().filter(wanted).collect()
     }
 
     fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase> {
-        let planned = if self.made.is_empty() { self.options.items } else { self.made.iter().sum() };
-        let bytes = if matches!(phase, "create" | "read") { planned * self.options.file_size.0 } else { 0 };
-        bench.control.begin(phase, if self.options.phase_deadline.is_some() && phase == "create" { 0 } else { bytes });
-        let cache = if matches!(phase, "stat" | "read") { Some(self.drop_caches()?) } else { None };
-        let mut done = if phase == "create" { self.create(bench)? } else { self.visit(phase, bench)? };
-        let changes = !matches!(phase, "stat" | "read");
-        done.durable = changes && self.options.sync != Sync::None && bench.storage.durable();
-        done.verified = (phase == "read" && self.options.file_size.0 > 0).then(|| "every file".to_string());
-        done.cache = cache;
-        Ok(done)
+        let shift = if self.options.neighbour { bench.ranks.further(self.options.workers, 1) } else { 0 };
+        self.phase(phase, phase, shift, bench)
     }
 
     fn describe(&self, path: &mut PathTaken) {
@@ -247,7 +335,7 @@ impl Workload for Metadata<'_> {
 }
 
 /// What a failing call says: which one, on what.
-fn failed(what: &str, directory: &std::path::Path, name: &std::ffi::CStr, error: rustix::io::Errno) -> Error {
+fn failed(what: &str, directory: &Path, name: &std::ffi::CStr, error: rustix::io::Errno) -> Error {
     Error::io(what, &directory.join(name.to_string_lossy().as_ref()), error)
 }
 
@@ -262,7 +350,8 @@ mod tests {
     fn a_file_that_changed_or_was_swapped_is_found() {
         let root = disk();
         let options = MetadataOptions { file_size: Size(3901), ..Default::default() };
-        let directories = Directories::make(root.path(), 1).unwrap();
+        items::make(root.path(), 0..1).unwrap();
+        let directories = Directories::open(root.path(), 1, 0..1, Naming::Fixed).unwrap();
         let mut work = Work::new(&options, &Common::default(), &directories, 0);
         let mut meter = Meter::empty();
         work.create(&mut meter, 0..3, u64::MAX).unwrap();

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::ranks::Sharing;
 use crate::record::{PathTaken, Phase};
 use crate::run::Bench;
 use crate::trial::named;
@@ -15,6 +16,7 @@ pub mod checkpoint;
 pub mod codec;
 pub mod copy;
 pub mod file_per_process;
+pub mod io500;
 pub mod iterate;
 pub mod memcpy;
 pub mod metadata;
@@ -43,6 +45,8 @@ pub enum Options {
     FilePerProcess(file_per_process::FilePerProcessOptions),
     /// Create, stat, read, rename and remove many small files.
     Metadata(metadata::MetadataOptions),
+    /// Run the twelve phases of IO500: IOR, mdtest and a find, easy and hard.
+    Io500(io500::Io500Options),
     /// Solve an equation on many threads, and save the state every few iterations.
     Iterate(iterate::IterateOptions),
     /// Copy files between the target and a directory of this machine, there and back.
@@ -66,6 +70,7 @@ impl Options {
             named::<shared_file::SharedFileOptions>("shared_file"),
             named::<file_per_process::FilePerProcessOptions>("file_per_process"),
             named::<metadata::MetadataOptions>("metadata"),
+            named::<io500::Io500Options>("io500"),
             named::<iterate::IterateOptions>("iterate"),
             named::<copy::CopyOptions>("copy"),
             named::<process::ProcessOptions>("process"),
@@ -84,6 +89,7 @@ impl Options {
             Self::SharedFile(o) => o.validate(),
             Self::FilePerProcess(o) => o.validate(),
             Self::Metadata(o) => o.validate(),
+            Self::Io500(o) => o.validate(),
             Self::Iterate(o) => o.validate(),
             Self::Copy(o) => o.validate(),
             Self::Process(o) => o.validate(),
@@ -102,6 +108,7 @@ impl Options {
             Self::SharedFile(o) => Box::new(o.build()),
             Self::FilePerProcess(o) => Box::new(o.build()),
             Self::Metadata(o) => Box::new(metadata::Metadata::new(o)),
+            Self::Io500(o) => Box::new(io500::Io500::new(o)),
             Self::Iterate(o) => Box::new(iterate::Iterate::new(o)),
             Self::Copy(o) => Box::new(copy::Copy::new(o)),
             Self::Process(o) => Box::new(process::Process::new(o)),
@@ -120,6 +127,10 @@ pub(crate) fn own_calls(path: &mut PathTaken, direct: bool) {
 
 /// The steps of a trial. `run.rs` calls them in this order; cleanup also after an error.
 pub(crate) trait Workload {
+    /// What several ranks can do with it.
+    fn sharing(&self) -> Sharing {
+        Sharing::Alone
+    }
     /// Everything that must exist before the first clock starts. Returns a phase if it moved bytes to the storage.
     fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>>;
     /// The names of the measured phases, in order.

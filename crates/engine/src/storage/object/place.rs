@@ -86,9 +86,9 @@ impl Place {
         Some((rest.next()?, rest.next()))
     }
 
-    /// Its URL, for messages.
+    /// Its URL, for messages; without a name, that of the prefix.
     pub fn url_of(&self, name: &str) -> String {
-        format!("{}/{name}", self.url)
+        if name.is_empty() { self.url.clone() } else { format!("{}/{name}", self.url) }
     }
 
     /// Does a request and waits; repeats what object_store does not.

@@ -201,10 +201,12 @@ fn by_text(text: &str, place: &Place) -> Option<(String, String)> {
     } else if has(&["connection refused"]) {
         (format!("nothing listens at {server}"), "start the server, or check AWS_ENDPOINT_URL".to_string())
     } else if has(&["operation timed out", "timed out", "deadline has elapsed"]) {
-        let seconds = place.options.timeout.0 as f64 / 1e9;
+        let (seconds, times) = (place.options.timeout.0 as f64 / 1e9, place.options.retries + 1);
+        let asked = if times > 1 { format!(", asked {times} times") } else { String::new() };
         (
-            format!("{server} did not answer within {seconds} s"),
-            "raise --timeout, or use a smaller --part-size and --concurrency on a slow line".to_string(),
+            format!("{server} did not answer within {seconds} s{asked}"),
+            "look whether it is up, or raise --timeout; on a slow line use a smaller --part-size and --concurrency"
+                .to_string(),
         )
     } else if has(&["connection reset", "broken pipe", "connection closed", "incompletemessage", "unexpected end"]) {
         let retries = place.options.retries;

@@ -6,7 +6,7 @@ use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::measure::clock;
 use crate::storage::{Operation, io_error};
-use crate::worker::{Meter, own_descriptors};
+use crate::worker::Meter;
 
 /// One worker.
 pub struct Calls<'a> {
@@ -19,7 +19,6 @@ pub struct Calls<'a> {
 impl<'a> Calls<'a> {
     /// Blocks go through `buffers`, round and round.
     pub fn new(worker: Worker<'a>, buffers: Vec<Buffer>) -> Self {
-        own_descriptors();
         Self { worker, buffers, turn: 0 }
     }
 }

@@ -56,6 +56,8 @@ pub struct Verify<'a> {
     /// Without one, every block is of `generation`.
     ledger: Option<MutexGuard<'a, Ledger>>,
     generation: u32,
+    /// Blocks differ by their heads alone; buffers hold the rest before the first write.
+    marked: bool,
     expected: Vec<u8>,
 }
 
@@ -63,7 +65,15 @@ impl<'a> Verify<'a> {
     /// Of blocks that are written once, as `generation`.
     pub fn once(common: &Common, owner: usize, generation: u32) -> Self {
         let (content, owner) = (Content::new(common), owner as u32);
-        Self { content, owner, first_file: 0, ledger: None, generation, expected: Vec::new() }
+        Self { content, owner, first_file: 0, ledger: None, generation, marked: false, expected: Vec::new() }
+    }
+
+    /// As [`Verify::once`], of blocks of `transfer` bytes that differ by their heads alone, in buffers that hold
+    /// [`Content::ground`].
+    pub fn marked(common: &Common, owner: usize, transfer: usize) -> Self {
+        let mut verify = Self { marked: true, expected: vec![0; transfer], ..Self::once(common, owner, 1) };
+        verify.content.ground(&mut verify.expected);
+        verify
     }
 
     /// Of files that count from `first_file`, and blocks whose generations are in `ledger`, if there is one, or 0.
@@ -89,9 +99,13 @@ impl<'a> Verify<'a> {
         }
         if operation == Operation::Write {
             let stamp = self.stamp(place, buffer.len());
-            self.content.fill(stamp, buffer);
+            self.make(stamp, buffer);
         }
         true
+    }
+
+    fn make(&self, stamp: Stamp, block: &mut [u8]) {
+        if self.marked { self.content.mark(stamp, block) } else { self.content.fill(stamp, block) }
     }
 
     fn after(&mut self, operation: Operation, place: Place, buffer: &[u8], path: &Path) -> Result<()> {
@@ -104,7 +118,7 @@ impl<'a> Verify<'a> {
         let stamp = self.stamp(place, buffer.len());
         let mut expected = std::mem::take(&mut self.expected);
         expected.resize(buffer.len(), 0);
-        self.content.fill(stamp, &mut expected);
+        self.make(stamp, &mut expected);
         let difference = self.content.difference(stamp, buffer, &expected);
         self.expected = expected;
         difference.map_or(Ok(()), |wrong| Err(Error::corrupt(format!("{}: {wrong}", path.display()))))

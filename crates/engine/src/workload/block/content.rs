@@ -52,13 +52,24 @@ impl Content {
         let salt = u64::from(stamp.generation) << 40 ^ u64::from(stamp.file) << 16 ^ u64::from(stamp.owner);
         let seed = self.seed ^ salt.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         payload::fill(self.kind, seed, stamp.offset, block);
+        self.mark(stamp, block);
+    }
+
+    /// What is the same in all blocks of [`Content::mark`]: bytes of the trial's kind.
+    pub fn ground(&self, block: &mut [u8]) {
+        payload::fill(self.kind, self.seed, 0, block);
+    }
+
+    /// Writes the heads alone, over what is there: of [`Content::ground`] it makes blocks that differ in each unit, for the
+    /// price of a few bytes.
+    pub fn mark(&self, stamp: Stamp, block: &mut [u8]) {
         for (index, unit) in block.chunks_exact_mut(ALIGN).enumerate() {
             let offset = stamp.offset + (index * ALIGN) as u64;
             unit[..HEAD].copy_from_slice(&self.head(Stamp { offset, ..stamp }));
         }
     }
 
-    /// What is wrong with a block that should be `expected`, as [`Content::fill`] makes it from the same stamp.
+    /// What is wrong with a block that should be `expected`, as it was made from the same stamp.
     pub fn difference(&self, stamp: Stamp, found: &[u8], expected: &[u8]) -> Option<Difference> {
         let first = found.iter().zip(expected).position(|(found, expected)| found != expected)?;
         let unit = first / ALIGN * ALIGN;

@@ -1,4 +1,6 @@
 //! The files that are read and written: their names, their life, and which blocks of them are whose.
+//!
+//! Workers count through over all ranks: each rank knows all names, and makes, drops and removes those of its own workers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +10,9 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use super::Sync;
 use super::options::{BlockOptions, Direction, Order};
 use super::stripe::{self, Stripe};
+use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::ranks::Placement;
 use crate::record::{Cache, Extents};
 use crate::storage::{File, Storage};
 
@@ -22,12 +26,15 @@ pub struct Files {
     bytes: u64,
     /// Each is moved whole, in one I/O.
     whole: bool,
+    /// The workers of this rank.
+    mine: Range<usize>,
+    ranks: Placement,
 }
 
 impl Files {
     /// As the options say, and as the storage can.
-    pub fn of(options: &BlockOptions, order: Order, storage: &dyn Storage) -> Result<Self> {
-        let (workers, blocks) = (options.workers as usize, options.blocks());
+    pub fn of(options: &BlockOptions, order: Order, storage: &dyn Storage, ranks: Placement) -> Result<Self> {
+        let (workers, blocks, mine) = (ranks.all(options.workers), options.blocks(), ranks.workers(options.workers));
         let part = |worker: usize| {
             let (workers, worker) = (workers as u64, worker as u64);
             blocks * worker / workers..blocks * (worker + 1) / workers
@@ -42,10 +49,14 @@ impl Files {
                 let why = format!("files: each is an object of {} here, moved whole by one request", options.size);
                 return Err(Error::usage(why).hint(format!("use --transfer-size {}", options.size)));
             }
-            return Ok(Self { names, ranges: vec![0..blocks; workers], bytes, whole });
+            return Ok(Self { names, ranges: vec![0..blocks; workers], bytes, whole, mine, ranks });
+        }
+        if !ranks.is_alone() && workers as u64 > blocks && (order != Order::Random || options.verify) {
+            return Err(Error::usage(format!("{workers} workers of {} ranks share {blocks} transfers", ranks.ranks))
+                .hint("use fewer --ranks or --workers, or a larger --size"));
         }
         if writes_once {
-            check_written_once(options, order)?;
+            check_written_once(options, order, workers as u64)?;
         }
         let ranges: Vec<_> = match order {
             Order::Random if !(options.verify && options.direction().writes()) => vec![0..blocks; workers],
@@ -54,16 +65,19 @@ impl Files {
         if writes_once && workers > 1 {
             let names = (0..workers).map(|worker| vec![format!("savemark-data-{worker:04}.bin")]).collect();
             let ranges = ranges.iter().map(|range| 0..range.end - range.start).collect();
-            return Ok(Self { names, ranges, bytes: bytes.div_ceil(workers as u64), whole: false });
+            let bytes = bytes.div_ceil(workers as u64);
+            return Ok(Self { names, ranges, bytes, whole: false, mine, ranks });
         }
-        Ok(Self { names: vec![vec!["savemark-data.bin".to_string()]], ranges, bytes, whole: false })
+        let names = vec![vec!["savemark-data.bin".to_string()]];
+        Ok(Self { names, ranges, bytes, whole: false, mine, ranks })
     }
 
-    /// One file of `bytes` for all workers, or one for each.
-    pub fn shared_or_each(workers: usize, each: bool, bytes: u64) -> Self {
-        let name = |worker: usize| vec![format!("savemark-data-{worker:04}.bin")];
-        let names = if each { (0..workers).map(name).collect() } else { vec![vec!["savemark-data.bin".to_string()]] };
-        Self { names, ranges: Vec::new(), bytes, whole: false }
+    /// One file of `bytes` for all workers, of which each rank has so many, or one for each; names begin with `stem`.
+    pub fn shared_or_each(stem: &str, workers: u32, each: bool, bytes: u64, ranks: Placement) -> Self {
+        let name = |worker: usize| vec![format!("{stem}-{worker:04}.bin")];
+        let shared = vec![vec![format!("{stem}.bin")]];
+        let names = if each { (0..ranks.all(workers)).map(name).collect() } else { shared };
+        Self { names, ranges: Vec::new(), bytes, whole: false, mine: ranks.workers(workers), ranks }
     }
 
     /// The same files under names that say what they hold, so that another trial knows them again.
@@ -104,9 +118,27 @@ impl Files {
         self.whole
     }
 
-    /// All names.
-    pub fn all(&self) -> Vec<String> {
-        self.names.concat()
+    /// How many there are, of all ranks.
+    pub fn total(&self) -> u64 {
+        self.names.iter().map(|names| names.len() as u64).sum()
+    }
+
+    /// Those that this rank makes and removes: of its workers, or for all by the first.
+    fn own(&self) -> impl Iterator<Item = &String> {
+        let lists = match self.is_shared() {
+            true => &self.names[..usize::from(self.ranks.is_first())],
+            false => &self.names[self.mine.clone()],
+        };
+        lists.iter().flatten()
+    }
+
+    /// Those that this rank reads, `shift` workers further; of one for all, only the first rank of a node takes care.
+    fn read(&self, shift: usize) -> Vec<String> {
+        match self.is_shared() {
+            true if self.ranks.leads_node() => self.names[0].clone(),
+            true => Vec::new(),
+            false => self.mine.clone().flat_map(|worker| self.names(worker + shift).to_vec()).collect(),
+        }
     }
 
     /// Makes them, with their room reserved if `preallocate`. What is moved whole is made by its first write.
@@ -118,15 +150,15 @@ impl Files {
             Some(stripe) => stripe::create(storage, name, stripe),
             None => storage.create(name).map(drop),
         };
-        for (made, name) in self.names.iter().flatten().enumerate() {
+        for (made, name) in self.own().enumerate() {
             if let Err(error) = create(name) {
                 // Only what we made: a file that was there before is not ours.
-                let _ = self.names.iter().flatten().take(made).try_for_each(|name| storage.remove(name));
+                let _ = self.own().take(made).try_for_each(|name| storage.remove(name));
                 return Err(error);
             }
         }
         let allocate = |name: &String| storage.open_for_writing(name)?.allocate(self.bytes);
-        let room = if preallocate { self.names.iter().flatten().try_for_each(allocate) } else { Ok(()) };
+        let room = if preallocate { self.own().try_for_each(allocate) } else { Ok(()) };
         room.inspect_err(|_| drop(self.remove(storage)))
     }
 
@@ -139,35 +171,44 @@ impl Files {
         self.names(worker).iter().map(open).collect()
     }
 
-    /// Drops them from the page cache, unless `warm`; says what is there then, and whether they have data.
-    pub fn settle(&self, storage: &dyn Storage, warm: bool) -> Result<(Option<Cache>, Option<Extents>)> {
-        let names = self.all();
+    /// Drops them from this node's page cache, unless `warm`, and waits for the other ranks to do so; says what is there then of
+    /// those that are read, and whether they have data.
+    pub fn settle(&self, storage: &dyn Storage, warm: bool, shift: usize, control: &Control) -> Result<Settled> {
+        let read = self.read(shift);
         if !warm {
-            storage.evict(&names)?;
+            // What another node reads was written here, and must be on the storage.
+            let written = if self.is_shared() || self.ranks.is_alone() { Vec::new() } else { self.read(0) };
+            storage.evict(&written)?;
+            storage.evict(&read)?;
         }
-        Ok((Some(storage.residency(&names)?), storage.extents(&names)?))
+        control.meet("the dropping of caches", &[])?;
+        if read.is_empty() {
+            return Ok((None, None));
+        }
+        Ok((Some(storage.residency(&read)?), storage.extents(&read)?))
     }
 
     /// Removes what [`Files::create`] or the first write made.
     pub fn remove(&self, storage: &dyn Storage) -> Result<()> {
-        self.names.iter().flatten().try_for_each(|name| storage.remove(name))
+        self.own().try_for_each(|name| storage.remove(name))
     }
 }
 
+/// Of the page cache, and of the room on the storage.
+type Settled = (Option<Cache>, Option<Extents>);
+
 /// An object is written once, from front to back, by one worker, and is there when it is synced.
-fn check_written_once(options: &BlockOptions, order: Order) -> Result<()> {
+fn check_written_once(options: &BlockOptions, order: Order, workers: u64) -> Result<()> {
     let why = match options {
-        _ if order != Order::Sequential => "--workload sequential",
+        _ if order != Order::Sequential => "the workload sequential",
         _ if options.reads.is_some() => "--files, which moves whole objects",
         _ if options.duration.is_some() => "no --duration",
-        _ if options.operations.is_some_and(|count| count > options.blocks() / u64::from(options.workers)) => {
-            "fewer --operations"
-        }
+        _ if options.operations.is_some_and(|count| count > options.blocks() / workers) => "fewer --operations",
         _ if options.sync != Sync::End => "--sync end",
         _ => return Ok(()),
     };
     Err(Error::usage("this storage writes a file once, from front to back, and keeps it when it is synced")
-        .hint(format!("use {why}, or --workload checkpoint, which writes many objects at once")))
+        .hint(format!("use {why}, or the workload checkpoint, which writes many objects at once")))
 }
 
 /// Lets this process hold `count` more files open, as far as it may without asking anybody.

@@ -1,5 +1,7 @@
 //! IOR's geometry: segments of blocks of transfers, in one file or in one for each worker; written, then read back.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +13,8 @@ use super::pattern::{Pattern, Permutation, Segments};
 use super::stripe::{self, Stripe};
 use super::team::{self, Job};
 use crate::error::{Error, Result};
+use crate::measure::clock;
+use crate::ranks::{Placement, Sharing as Ranks};
 use crate::record::{PathTaken, Phase, Stage};
 use crate::run::Bench;
 use crate::size::{Size, Span};
@@ -28,14 +32,15 @@ pub struct GeometryOptions {
     pub segments: u64,
     /// Bytes of one I/O (-t).
     pub transfer_size: Size,
-    /// Threads (-N).
+    /// Threads of each rank (ranks × workers: -N).
     pub workers: u32,
     /// I/Os in flight per worker; storages whose calls block have one, as IOR has.
     pub queue_depth: u32,
     /// Completions to wait for in one system call; an eighth of the depth when left out.
     pub batch: Option<u32>,
-    /// Worker i reads what worker i + reorder wrote, counted round (-C, -Q). When left out 1, so that nobody reads what it wrote
-    /// itself; 0 for a single worker.
+    /// Worker i reads what worker i + reorder wrote, counted round through all ranks (-C, -Q). When left out 1, so that nobody
+    /// reads what it wrote itself, and on several nodes the workers of one, so that nobody reads what its node wrote; 0 for a
+    /// single worker.
     pub reorder: Option<u32>,
     /// Each worker visits its transfers in random order (-z).
     pub random_offsets: bool,
@@ -51,6 +56,8 @@ pub struct GeometryOptions {
     pub wear_out: bool,
     /// Write blocks that say where and by whom they were written, and compare each that is read (-W, -R).
     pub verify: bool,
+    /// Ask the kernel for huge pages for the workers' memory; without them large I/Os are cut into many pieces, as IOR's are.
+    pub huge_pages: bool,
     /// Page cache before reading: dropped and looked at, or left as writing has left it.
     pub cache: CacheState,
     /// Lustre: on how many targets each file lies; 65535 means all.
@@ -76,6 +83,7 @@ impl Default for GeometryOptions {
             phase_deadline: None,
             wear_out: false,
             verify: false,
+            huge_pages: true,
             cache: CacheState::Cold,
             stripe_count: None,
             stripe_size: None,
@@ -89,6 +97,12 @@ const LARGEST_FILE: u128 = i64::MAX as u128;
 impl GeometryOptions {
     /// Checks what the types cannot say.
     pub fn check(&self) -> Result<()> {
+        self.check_shape()?;
+        self.io(Operation::Write).check(Order::Sequential)
+    }
+
+    /// As [`GeometryOptions::check`], but for what only direct I/O needs.
+    pub fn check_shape(&self) -> Result<()> {
         let (block, transfer) = (self.block_size, self.transfer_size);
         if transfer.0 == 0 || block.0 == 0 || !block.0.is_multiple_of(transfer.0) {
             return Err(Error::usage(format!("block_size: {block} is not a multiple of transfer_size {transfer}")));
@@ -97,16 +111,13 @@ impl GeometryOptions {
         if self.segments == 0 || bytes > LARGEST_FILE {
             return Err(Error::usage(format!("segments: {} of {block} make no file", self.segments)));
         }
-        if self.reorder.is_some_and(|shift| shift >= self.workers.max(1)) {
-            return Err(Error::usage(format!("reorder: there are {} workers", self.workers)).hint("use fewer"));
-        }
         if self.wear_out && self.phase_deadline.is_none() {
             return Err(Error::usage("wear_out: without a deadline nobody stops early").hint("add --phase-deadline 5m"));
         }
         if let Some(stripe) = self.stripe() {
             stripe.check()?;
         }
-        self.io(Operation::Write).check(Order::Sequential)
+        Ok(())
     }
 
     /// What the workers do in a phase, in the words of the other block workloads.
@@ -123,6 +134,7 @@ impl GeometryOptions {
             sync: if writes { self.sync } else { Sync::None },
             sync_every: self.sync_every.filter(|_| writes),
             verify: self.verify,
+            huge_pages: self.huge_pages,
             ..BlockOptions::default()
         }
     }
@@ -148,8 +160,13 @@ pub enum Sharing {
 
 /// The workload.
 pub struct Geometry<'a> {
-    options: &'a GeometryOptions,
+    options: Cow<'a, GeometryOptions>,
     sharing: Sharing,
+    /// What the names of its files begin with.
+    stem: String,
+    /// As IO500 runs IOR: files are made, opened and closed inside the time, the deadline is for writing alone, and blocks
+    /// differ by their heads.
+    as_io500: bool,
     files: Option<Files>,
     /// Transfers that each worker wrote.
     made: Vec<u64>,
@@ -160,32 +177,51 @@ pub struct Geometry<'a> {
 impl<'a> Geometry<'a> {
     /// With these options.
     pub fn new(options: &'a GeometryOptions, sharing: Sharing) -> Self {
-        Self { options, sharing, files: None, made: Vec::new(), striped: None }
+        Self::with(Cow::Borrowed(options), sharing, "savemark-data", false)
+    }
+
+    /// A part of IO500, with files whose names begin with `stem`.
+    pub fn of_io500(options: GeometryOptions, sharing: Sharing, stem: &str) -> Self {
+        Self::with(Cow::Owned(options), sharing, stem, true)
+    }
+
+    fn with(options: Cow<'a, GeometryOptions>, sharing: Sharing, stem: &str, as_io500: bool) -> Self {
+        Self { options, sharing, stem: stem.into(), as_io500, files: None, made: Vec::new(), striped: None }
     }
 
     /// An object is written by one worker, from front to back.
     fn check_storage(&self, storage: &dyn Storage) -> Result<()> {
-        let options = self.options;
+        let options = &self.options;
         let ordered = self.sharing == Sharing::FileEach && !options.random_offsets && options.sync == Sync::End;
         if !storage.rewrites() && !ordered {
             return Err(Error::usage(
                 "this storage writes a file once, from front to back, and keeps it when it is synced",
             )
-            .hint("use --workload file_per_process without --random-offsets, and --sync end"));
+            .hint("use the workload file_per_process without --random-offsets, and --sync end"));
         }
         Ok(())
     }
 
     /// How many workers further the one is whose transfers are moved.
-    fn shift(&self, direction: Direction) -> usize {
-        let default = u32::from(self.options.workers > 1);
-        if direction.writes() { 0 } else { self.options.reorder.unwrap_or(default) as usize }
+    fn shift(&self, direction: Direction, ranks: Placement) -> usize {
+        let (workers, reorder) = (self.options.workers, self.options.reorder);
+        if direction.writes() { 0 } else { reorder.map_or(ranks.further(workers, 1), |shift| shift as usize) }
     }
 
-    fn pattern(&self, owner: usize, seed: u64) -> Pattern {
-        let (options, share) = (self.options, self.options.share());
+    /// An option that only the number of all workers shows to be wrong.
+    fn check_reorder(&self, workers: usize) -> Result<()> {
+        match self.options.reorder {
+            Some(shift) if shift as usize >= workers => {
+                Err(Error::usage(format!("reorder: {shift} of {workers} workers")).hint("use a smaller --reorder"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn pattern(&self, owner: usize, seed: u64, workers: usize) -> Pattern {
+        let (options, share) = (&self.options, self.options.share());
         let (members, place) = match self.sharing {
-            Sharing::OneFile => (u64::from(options.workers), owner as u64),
+            Sharing::OneFile => (workers as u64, owner as u64),
             Sharing::FileEach => (1, 0),
         };
         let key = seed ^ (owner as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -196,14 +232,23 @@ impl<'a> Geometry<'a> {
     }
 
     fn phase(&self, name: &str, operation: Operation, bench: &mut Bench) -> Result<Phase> {
-        let (options, common, seed) = (self.options.io(operation), bench.common, bench.common.seed);
-        let (files, workers) = (self.files.as_ref().expect("made by prepare"), self.options.workers as usize);
-        let shift = self.shift(options.direction());
+        let (mut options, common, seed) = (self.options.io(operation), bench.common, bench.common.seed);
+        if self.as_io500 && operation == Operation::Read {
+            options.duration = None;
+        }
+        let (files, workers) = (self.files.as_ref().expect("made by prepare"), bench.ranks.all(self.options.workers));
+        let shift = self.shift(options.direction(), bench.ranks);
         let owner = |worker: usize| (worker + shift) % workers;
-        let pattern = |worker| self.pattern(owner(worker), seed);
-        let verify = |worker| options.verify.then(|| Verify::once(common, owner(worker), 1));
-        let wear_out = self.options.wear_out;
-        let job = Job { name, options: &options, files, shift, pattern: &pattern, verify: &verify, wear_out };
+        let pattern = |worker| self.pattern(owner(worker), seed, workers);
+        let marked = self.as_io500 && options.verify;
+        let once = |owner| match marked {
+            true => Verify::marked(common, owner, options.transfer()),
+            false => Verify::once(common, owner, 1),
+        };
+        let verify = |worker| options.verify.then(|| once(owner(worker)));
+        let (wear_out, opens) = (self.options.wear_out && options.duration.is_some(), self.as_io500);
+        let options = &options;
+        let job = Job { name, options, files, shift, pattern: &pattern, verify: &verify, wear_out, opens, marked };
         let mut phase = team::run(&job, bench)?;
         if let Some(deadline) = options.duration.filter(|_| wear_out) {
             let until = deadline.0.min(phase.elapsed_ns);
@@ -212,22 +257,68 @@ impl<'a> Geometry<'a> {
         }
         Ok(phase)
     }
-}
 
-impl Workload for Geometry<'_> {
-    fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
-        let (options, storage) = (self.options, &*bench.storage);
-        self.check_storage(storage)?;
+    /// Makes the files of this rank, empty.
+    fn create(&mut self, bench: &Bench) -> Result<()> {
+        let (options, storage, ranks) = (&self.options, &*bench.storage, bench.ranks);
         let each = self.sharing == Sharing::FileEach;
         let bytes = options.io(Operation::Write).size.0;
-        let bytes = if each { bytes / u64::from(options.workers) } else { bytes };
-        let files = Files::shared_or_each(options.workers as usize, each, bytes);
+        let bytes = if each { bytes / u64::from(options.workers) } else { bytes * ranks.ranks as u64 };
+        let files = Files::shared_or_each(&self.stem, options.workers, each, bytes, ranks);
         let stripe = options.stripe();
         files.create(storage, options.preallocate, stripe.as_ref())?;
         let made = &*self.files.insert(files);
-        if stripe.is_some() {
+        if stripe.is_some() && ranks.is_first() {
             self.striped = Some(stripe::found(storage, &made.names(0)[0])?);
         }
+        Ok(())
+    }
+
+    /// Writes everything, or until the deadline, as the phase `name`.
+    pub(crate) fn write(&mut self, name: &str, bench: &mut Bench) -> Result<Phase> {
+        let mut created_ns = 0;
+        if self.as_io500 {
+            let start_ns = clock::now();
+            self.create(bench)?;
+            // Nobody writes before the last one has made its files.
+            let took = bench.control.meet("the making of files", &[clock::now() - start_ns])?;
+            created_ns = took.into_iter().max().unwrap_or(0);
+        }
+        let mut done = self.phase(name, Operation::Write, bench)?;
+        if self.options.phase_deadline.is_some() {
+            let made: Vec<_> = done.workers.iter().map(|worker| worker.operations).collect();
+            self.made = bench.control.meet("what was written", &made)?;
+        }
+        if self.as_io500 {
+            done.elapsed_ns += created_ns;
+            done.stages.insert(0, Stage { name: "create".into(), elapsed_ns: created_ns });
+        }
+        Ok(done)
+    }
+
+    /// Reads it back, as the phase `name`.
+    pub(crate) fn read(&mut self, name: &str, bench: &mut Bench) -> Result<Phase> {
+        let files = self.files.as_ref().expect("made before anything is read");
+        let (warm, shift) = (self.options.cache == CacheState::Warm, self.shift(Direction::Read, bench.ranks));
+        let (cache, extents) = files.settle(&*bench.storage, warm, shift, bench.control)?;
+        Ok(Phase { cache, extents, ..self.phase(name, Operation::Read, bench)? })
+    }
+
+    /// How many files there are, of all ranks.
+    pub fn count(&self) -> u64 {
+        self.files.as_ref().map_or(0, Files::total)
+    }
+}
+
+impl Workload for Geometry<'_> {
+    fn sharing(&self) -> Ranks {
+        Ranks::Together
+    }
+
+    fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
+        self.check_storage(&*bench.storage)?;
+        self.check_reorder(bench.ranks.all(self.options.workers))?;
+        self.create(bench)?;
         Ok(None)
     }
 
@@ -236,14 +327,7 @@ impl Workload for Geometry<'_> {
     }
 
     fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase> {
-        if phase == "write" {
-            let done = self.phase(phase, Operation::Write, bench)?;
-            self.made = done.workers.iter().map(|worker| worker.operations).collect();
-            return Ok(done);
-        }
-        let files = self.files.as_ref().expect("made by prepare");
-        let (cache, extents) = files.settle(&*bench.storage, self.options.cache == CacheState::Warm)?;
-        Ok(Phase { cache, extents, ..self.phase(phase, Operation::Read, bench)? })
+        if phase == "write" { self.write(phase, bench) } else { self.read(phase, bench) }
     }
 
     fn describe(&self, path: &mut PathTaken) {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Sync;
-use crate::buffer::ALIGN;
+use crate::buffer::{ALIGN, Pages};
 use crate::error::{Error, Result};
 use crate::size::{Size, Span};
 use crate::storage::Operation;
@@ -27,9 +27,9 @@ pub struct BlockOptions {
     pub transfer_size: Size,
     /// I/Os in flight per worker; storages whose calls block have one.
     pub queue_depth: u32,
-    /// Threads.
+    /// Threads of each rank.
     pub workers: u32,
-    /// Completions to wait for in one system call; an eighth of the depth when left out.
+    /// Completions to wait for in one system call; when left out an eighth of the depth, from a depth of 128 on a quarter.
     pub batch: Option<u32>,
     /// Time to run, round and round; without it and without `operations` once through.
     pub duration: Option<Span>,
@@ -47,7 +47,7 @@ pub struct BlockOptions {
     /// Percent of written blocks that repeat earlier ones; all others are unique. When left out, a worker writes what its
     /// buffers hold, over and over.
     pub dedup: Option<u32>,
-    /// I/Os per second of all workers together, started when they are due whether earlier ones have ended or not (open loop).
+    /// I/Os per second of all workers of all ranks together, started when they are due whether earlier ones have ended or not (open loop).
     /// Latencies then count from that moment. As fast as possible when left out.
     pub rate: Option<u64>,
     /// Keep the files that are read, and take those that an earlier trial of this run laid out: same size, data and number. They
@@ -58,6 +58,9 @@ pub struct BlockOptions {
     /// Bytes of memory to move through, round and round, shared by the workers; what is in flight when left out.
     /// A device can be a good deal faster into little memory, which stays in the processor's cache.
     pub memory: Option<Size>,
+    /// Ask the kernel for huge pages for that memory. Into pages of 4 KiB, which most programs have, large I/Os are cut into many
+    /// pieces, and some devices take half as many bytes per second.
+    pub huge_pages: bool,
     /// Look at every byte that was read, as whoever wants the data must.
     pub checksum: bool,
 }
@@ -84,6 +87,7 @@ impl Default for BlockOptions {
             keep: false,
             cache: CacheState::Cold,
             memory: None,
+            huge_pages: true,
             checksum: false,
         }
     }
@@ -158,15 +162,22 @@ impl BlockOptions {
         self.queue_depth as usize
     }
 
-    /// Completions to wait for: as given, or enough to share a system call and too little to drain the queue.
+    /// Completions to wait for: as given, or enough to share a system call and too little to drain the queue. A deep queue can
+    /// wait for more: 32 is what the kernel hands to a device at once.
     pub fn batch(&self) -> usize {
-        self.batch.unwrap_or(self.queue_depth / 8).clamp(1, self.queue_depth.max(1)) as usize
+        let share = if self.queue_depth < 128 { 8 } else { 4 };
+        self.batch.unwrap_or(self.queue_depth / share).clamp(1, self.queue_depth.max(1)) as usize
     }
 
     /// Buffers of each worker: at least one for each I/O in flight.
     pub fn buffers(&self) -> usize {
         let memory = self.memory.map_or(0, |size| size.0 / u64::from(self.workers.max(1)));
         (memory as usize / self.transfer().max(1)).max(self.depth())
+    }
+
+    /// The pages of that memory.
+    pub fn pages(&self) -> Pages {
+        if self.huge_pages { Pages::Huge } else { Pages::Small }
     }
 
     /// Checks what the types cannot say.

@@ -13,7 +13,7 @@ use super::options::BlockOptions;
 use super::paced::{Paced, Schedule};
 use super::pattern::{Choice, Pattern, Place};
 use super::queued::Queued;
-use crate::buffer::{ALIGN, Arena, Buffer};
+use crate::buffer::{ALIGN, Arena, Buffer, align_up};
 use crate::error::Result;
 use crate::measure::content;
 use crate::payload;
@@ -22,8 +22,8 @@ use crate::record::{Payload, Phase, Stage};
 use crate::run::Bench;
 use crate::storage::{File, Operation, Queue};
 use crate::trial::Common;
-use crate::worker::Meter;
-use crate::workload::wear_out::WearOut;
+use crate::worker::{Meter, own_descriptors};
+use crate::workload::wear_out::{Seat, WearOut};
 
 /// What a team does.
 pub struct Job<'a> {
@@ -35,12 +35,16 @@ pub struct Job<'a> {
     pub files: &'a Files,
     /// A worker has the files of the one so many further.
     pub shift: usize,
-    /// The blocks of each worker.
+    /// The blocks of each worker; workers count through over all ranks.
     pub pattern: &'a (dyn Fn(usize) -> Pattern + std::marker::Sync),
     /// How the blocks of each worker are compared, if they are.
     pub verify: &'a (dyn Fn(usize) -> Option<Verify<'a>> + std::marker::Sync),
     /// After the deadline every worker goes on until it has moved as many blocks as the fastest.
     pub wear_out: bool,
+    /// Each worker opens its files when the clock has started, and closes them before it stops, as IOR does.
+    pub opens: bool,
+    /// Blocks that are verified differ by their heads alone.
+    pub marked: bool,
 }
 
 /// What moves blocks.
@@ -73,50 +77,73 @@ impl Worker<'_> {
     }
 }
 
+/// One worker that has at most so many I/Os to do works on the calling thread: making one of its own costs some 30 µs, and what it
+/// saves by its own table of open files is 10 ns each.
+const FEW: u64 = 4096;
+
 /// Runs the job.
 pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
     let (options, files, storage) = (job.options, job.files, Arc::clone(&bench.storage));
     let (workers, direction) = (options.workers as usize, options.direction());
+    let (mine, all) = (bench.ranks.workers(options.workers), bench.ranks.all(options.workers));
     let blocks = |worker| (job.pattern)(worker).left();
-    let total = if options.duration.is_some() { 0 } else { (0..workers).map(blocks).sum::<u64>() };
+    let total = if options.duration.is_some() { 0 } else { mine.clone().map(blocks).sum::<u64>() };
     bench.control.begin(job.name, total * options.transfer() as u64);
-    let arenas = bench.memory.pool.take(workers, options.buffers() * options.transfer())?;
+    let room = options.buffers() * align_up(options.transfer());
+    let arenas = bench.memory.pool.take_of(workers, room, options.pages())?;
     allow_open(workers * files.count() as usize);
     let open = |worker: usize| files.open(&*storage, direction, worker + job.shift);
-    let opened = (0..workers).map(open).collect::<Result<Vec<_>>>()?;
+    let before = |worker: usize| if job.opens { Ok(Vec::new()) } else { open(worker) };
+    let opened = mine.clone().map(before).collect::<Result<Vec<_>>>()?;
     // Filled before the clock starts: making data is not the storage's doing.
-    let filled: Vec<_> = (0..workers).map(|worker| buffers(options, &arenas[worker], bench.common, worker)).collect();
-    let payload = filled.first().filter(|_| direction.writes()).and_then(|first| sample(options, bench.common, first));
+    let fill = |(worker, arena)| buffers(job, arena, bench.common, worker);
+    let filled: Vec<_> = mine.clone().zip(&arenas).map(fill).collect();
+    let payload = filled.first().filter(|_| direction.writes()).and_then(|first| sample(job, bench.common, first));
     let filled: Vec<_> = filled.into_iter().map(Mutex::new).collect();
     let written = if files.is_shared() { opened[0].clone() } else { opened.concat() };
     let group = (direction.writes() && options.sync == Sync::Group).then(|| Group::new(workers, written));
-    let wear_out = job.wear_out.then(|| WearOut::new(workers));
+    let wear_out = job.wear_out.then(|| WearOut::new(workers, bench.control));
+    let wear_out = wear_out.as_ref();
     let watch = Watch::start();
-    let team = phase::run(workers, bench.control, |meter| {
-        let index = meter.index;
-        let (files, names) = (&opened[index][..], files.names(index + job.shift));
+    let alone = workers == 1 && !job.opens && (1..=FEW).contains(&total);
+    let one = |meter: &mut Meter| {
+        let (here, index) = (meter.index, mine.start + meter.index);
+        let (mut seat, mut own) = (None, opened[here].clone());
+        if job.opens {
+            own_descriptors(); // or closing them here would leave them open in the table that all share
+            meter.start()?;
+            seat = wear_out.map(WearOut::seat);
+            own = open(index)?;
+        }
+        let (files, names) = (&own[..], files.names(index + job.shift));
         let flush = if direction.writes() { Flush::new(options, files, group.as_ref()) } else { Flush::never() };
         let care = Care::new(options, bench.common, index, (job.verify)(index));
         let choice = Choice::new(direction, bench.common.seed, index);
         let worker = Worker { options, files, names, choice, care, flush };
-        let buffers = std::mem::take(&mut *filled[index].lock().expect("one worker each"));
+        let buffers = std::mem::take(&mut *filled[here].lock().expect("one worker each"));
         let queue = |depth: usize| -> Result<Box<dyn Queue>> {
             match job.files.is_whole() {
                 true => storage.queue_of_whole(names, depth as u32),
-                false => storage.queue(files, depth as u32, &arenas[index]),
+                false => storage.queue(files, depth as u32, &arenas[here]),
             }
         };
         meter.split_up(direction.reads() && direction.writes());
         match options.rate {
             Some(rate) => {
                 let depth = if storage.calls_block() { 1 } else { options.depth() };
-                let schedule = Schedule::new(rate, workers, index);
-                work(Paced::new(worker, schedule, queue(depth)?, depth, buffers), job, meter, wear_out.as_ref())
+                let schedule = Schedule::new(rate, all, index);
+                work(Paced::new(worker, schedule, queue(depth)?, depth, buffers), job, index, meter, wear_out, seat)
             }
-            None if storage.calls_block() => work(Calls::new(worker, buffers), job, meter, wear_out.as_ref()),
-            None => work(Queued::new(worker, queue(options.depth())?, buffers), job, meter, wear_out.as_ref()),
+            None if storage.calls_block() => {
+                if !alone {
+                    own_descriptors();
+                }
+                work(Calls::new(worker, buffers), job, index, meter, wear_out, seat)
+            }
+            None => work(Queued::new(worker, queue(options.depth())?, buffers), job, index, meter, wear_out, seat),
         }
-    })?;
+    };
+    let team = if alone { phase::run_here(bench.control, one) } else { phase::run(workers, bench.control, one) }?;
     let moved_ns = team.meters.iter().map(|meter| meter.moved_ns).max().unwrap_or(0);
     let mut phase = team.into_phase(watch, job.name);
     if direction.writes() && options.sync == Sync::End {
@@ -131,15 +158,22 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
 }
 
 /// One worker from its start to its last flush.
-fn work(mut mover: impl Mover, job: &Job, meter: &mut Meter, wear_out: Option<&WearOut>) -> Result<()> {
-    let mut next = (job.pattern)(meter.index);
+fn work<'s, 'a>(
+    mut mover: impl Mover,
+    job: &Job,
+    index: usize,
+    meter: &mut Meter,
+    wear_out: Option<&'s WearOut<'a>>,
+    seat: Option<Seat<'s, 'a>>,
+) -> Result<()> {
+    let mut next = (job.pattern)(index);
     let all = next.left();
     let deadline_ns = meter.start()?.saturating_add(job.options.duration.map_or(u64::MAX / 2, |span| span.0));
+    let seat = seat.or_else(|| wear_out.map(WearOut::seat));
     let moved = mover.transfer(meter, &mut next, deadline_ns);
-    if let Some(wear_out) = wear_out {
-        wear_out.arrive(if moved.is_ok() { meter.operations } else { 0 });
+    if let Some(seat) = seat {
         moved?;
-        next.limit(wear_out.wait(meter)?.min(all) - meter.operations);
+        next.limit(seat.arrive(meter.operations).wait(meter)?.min(all) - meter.operations);
         mover.transfer(meter, &mut next, u64::MAX)?;
     } else {
         moved?;
@@ -148,11 +182,13 @@ fn work(mut mover: impl Mover, job: &Job, meter: &mut Meter, wear_out: Option<&W
     mover.flush(meter)
 }
 
-fn buffers(options: &BlockOptions, arena: &Arc<Arena>, common: &Common, worker: usize) -> Vec<Buffer> {
-    let (transfer, count) = (options.transfer(), options.buffers());
-    let mut buffers = arena.cut(transfer);
-    buffers.truncate(count);
-    if options.direction().writes() && !options.verify {
+fn buffers(job: &Job, arena: &Arc<Arena>, common: &Common, worker: usize) -> Vec<Buffer> {
+    let (options, count) = (job.options, job.options.buffers());
+    let transfer = align_up(options.transfer());
+    let mut buffers = arena.cut_some(transfer, count);
+    if options.direction().writes() && job.marked {
+        buffers.iter_mut().for_each(|buffer| Content::new(common).ground(buffer));
+    } else if options.direction().writes() && !options.verify {
         for (index, buffer) in buffers.iter_mut().enumerate() {
             let place = (worker * count + index) * transfer;
             payload::fill(common.payload, common.seed, place as u64, buffer);
@@ -162,12 +198,18 @@ fn buffers(options: &BlockOptions, arena: &Arc<Arena>, common: &Common, worker: 
 }
 
 /// What the first worker writes; what the others write differs by the seed's place only.
-fn sample(options: &BlockOptions, common: &Common, buffers: &[Buffer]) -> Option<Payload> {
-    let (transfer, made) = (options.transfer(), Content::new(common));
+fn sample(job: &Job, common: &Common, buffers: &[Buffer]) -> Option<Payload> {
+    let (options, made) = (job.options, Content::new(common));
+    let transfer = align_up(options.transfer());
     let mut dedup = options.dedup.map(|percent| Dedup::new(percent, common.seed, 0));
     let copy = |offset: u64, block: &mut [u8]| -> Result<()> {
-        if options.verify {
-            made.fill(Stamp { owner: 0, file: 0, offset, generation: 0 }, block);
+        let stamp = Stamp { owner: 0, file: 0, offset, generation: 0 };
+        if job.marked {
+            let at = offset as usize % transfer;
+            block.copy_from_slice(&buffers[0][at..at + block.len()]);
+            made.mark(stamp, block);
+        } else if options.verify {
+            made.fill(stamp, block);
         } else if let Some(dedup) = &mut dedup {
             block.copy_from_slice(&buffers[0][..ALIGN]);
             dedup.mark(block);
@@ -177,7 +219,7 @@ fn sample(options: &BlockOptions, common: &Common, buffers: &[Buffer]) -> Option
         }
         Ok(())
     };
-    let whole = options.verify || options.dedup.is_some();
+    let whole = options.verify || options.dedup.is_some() || job.marked;
     let bytes = if whole { options.size.0 } else { (buffers.len() * transfer) as u64 };
     content::sample(bytes, copy).ok()
 }

@@ -38,7 +38,7 @@ impl Rig {
 
     fn bench(&mut self) -> Bench<'_> {
         let storage = Arc::clone(&self.storage);
-        Bench { common: &self.common, storage, memory: &mut self.memory, control: &self.control }
+        Bench::new(&self.common, storage, &mut self.memory, &self.control)
     }
 
     /// Prepares and runs the first phase.
@@ -301,4 +301,20 @@ fn a_file_that_is_there_already_stays() {
     block.cleanup(&mut rig.bench()).unwrap();
     assert_eq!(rig.storage.list().unwrap(), ["savemark-data-0000-000001.bin"]);
     assert_eq!(rig.content("savemark-data-0000-000001.bin"), b"theirs");
+}
+
+#[test]
+fn a_deep_queue_waits_for_more_at_once() {
+    for (queue_depth, batch, expected) in [
+        (1, None, 1),
+        (8, None, 1),
+        (32, None, 4),
+        (127, None, 15),
+        (128, None, 32),
+        (128, Some(16), 16),
+        (4, Some(9), 4),
+    ] {
+        let options = BlockOptions { queue_depth, batch, ..Default::default() };
+        assert_eq!(options.batch(), expected, "depth {queue_depth}, batch {batch:?}");
+    }
 }

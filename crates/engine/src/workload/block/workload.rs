@@ -9,6 +9,7 @@ use super::options::{BlockOptions, Order};
 use super::pattern::Pattern;
 use super::team::{self, Job};
 use crate::error::{Error, Result};
+use crate::ranks::Sharing;
 use crate::record::Phase;
 use crate::run::Bench;
 use crate::size::Size;
@@ -57,7 +58,7 @@ impl<'a> Block<'a> {
     /// What kept files hold, in their names: the same size, data and number are the same files.
     fn holds(&self, bench: &Bench) -> String {
         let (common, options) = (bench.common, self.options);
-        let count = options.files.map_or(0, |files| files * options.workers);
+        let count = options.files.map_or(0, |files| files as usize * bench.ranks.all(options.workers));
         let kind = format!("{:?}", common.payload).to_lowercase();
         let stamped = if options.verify { "-stamped" } else { "" };
         format!("{}-{}-{}-{count}{stamped}", options.size.0, kind, common.seed)
@@ -77,17 +78,22 @@ impl<'a> Block<'a> {
         pattern: &(dyn Fn(usize) -> Pattern + std::marker::Sync),
     ) -> Result<Phase> {
         let (common, files) = (bench.common, self.files());
-        let counted = self.is_verified(name);
+        let (counted, first) = (self.is_verified(name), bench.ranks.workers(options.workers).start);
         let verify = |worker: usize| {
-            let ledger = counted.then(|| &self.ledgers[worker]);
+            let ledger = counted.then(|| &self.ledgers[worker - first]);
             options.verify.then(|| Verify::counted(common, files.before(worker), ledger))
         };
-        team::run(&Job { name, options, files, shift: 0, pattern, verify: &verify, wear_out: false }, bench)
+        let (wear_out, opens, marked) = (false, false, false);
+        team::run(&Job { name, options, files, shift: 0, pattern, verify: &verify, wear_out, opens, marked }, bench)
     }
 
-    /// Writes every file whole, unmeasured by the study but recorded: nothing sparse or unwritten is ever read.
-    fn lay_out(&self, bench: &mut Bench) -> Result<Phase> {
+    /// Writes every file whole, unmeasured by the study but recorded: nothing sparse or unwritten is ever read. What all ranks
+    /// share is written by the first.
+    fn lay_out(&self, bench: &mut Bench) -> Result<Option<Phase>> {
         let (given, files) = (self.options, self.files());
+        if files.is_shared() && !bench.ranks.is_first() {
+            return Ok(None);
+        }
         let large = given.size.0.is_multiple_of(LAID_OUT_IN) && !files.is_whole();
         let options = BlockOptions {
             operation: Operation::Write,
@@ -99,13 +105,19 @@ impl<'a> Block<'a> {
             files: given.files,
             size: given.size,
             verify: given.verify,
+            // As other programs' files are: from huge pages, I/Os become requests of 4 MiB, also smaller ones that follow each
+            // other, and below some virtual disks what came in those is a third slower to overwrite at random, whoever does it.
+            huge_pages: false,
             ..BlockOptions::default()
         };
-        self.phase("prepare", &options, bench, &|_| Pattern::all(files.count(), 0..options.blocks()))
+        self.phase("prepare", &options, bench, &|_| Pattern::all(files.count(), 0..options.blocks())).map(Some)
     }
 
-    /// Reads everything once, so that the page cache has it.
+    /// Reads everything once, so that the page cache of this node has it.
     fn warm_up(&self, bench: &mut Bench) -> Result<()> {
+        if self.files().is_shared() && !bench.ranks.leads_node() {
+            return Ok(());
+        }
         let options = BlockOptions {
             operation: Operation::Read,
             reads: None,
@@ -119,12 +131,13 @@ impl<'a> Block<'a> {
             ..self.options.clone()
         };
         let count = self.files().count();
-        self.phase("warm", &options, bench, &|_| Pattern::all(count, 0..options.blocks())).map(drop)
+        let everything = |_| Pattern::all(count, 0..options.blocks());
+        bench.control.unmeasured(|| self.phase("warm", &options, bench, &everything)).map(drop)
     }
 
     /// Reads back every block that was written.
     fn verify(&self, bench: &mut Bench) -> Result<Phase> {
-        let (cache, extents) = self.files().settle(&*bench.storage, false)?;
+        let (cache, extents) = self.files().settle(&*bench.storage, false, 0, bench.control)?;
         let options = BlockOptions {
             operation: Operation::Read,
             reads: None,
@@ -137,22 +150,30 @@ impl<'a> Block<'a> {
         };
         let written = |ledger: &Mutex<Ledger>| ledger.lock().expect("the writers are gone").written();
         let written: Vec<_> = self.ledgers.iter().map(written).collect();
-        let phase = self.phase("verify", &options, bench, &|worker| Pattern::listed(written[worker].clone()))?;
+        let first = bench.ranks.workers(options.workers).start;
+        let phase =
+            self.phase("verify", &options, bench, &|worker| Pattern::listed(written[worker - first].clone()))?;
         Ok(Phase { cache, extents, ..phase })
     }
 }
 
 impl Workload for Block<'_> {
+    fn sharing(&self) -> Sharing {
+        Sharing::Together
+    }
+
     fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
         let options = self.options;
         if options.cache == CacheState::Warm && bench.storage.path_taken().direct {
             return Err(Error::usage("cache: direct I/O bypasses the page cache, so it cannot be warm")
                 .hint("add --no-direct, or use --cache cold"));
         }
-        let mut files = Files::of(options, self.order, &*bench.storage)?;
+        let mut files = Files::of(options, self.order, &*bench.storage, bench.ranks)?;
         if options.keep {
             files = files.kept(&self.holds(bench));
-            self.found = bench.storage.get(&self.mark(bench))?.is_some();
+            let found = bench.storage.get(&self.mark(bench))?.is_some();
+            // One look counts: caches of a network may show another rank something older.
+            self.found = bench.control.meet("the look for kept files", &[u64::from(found)])?[0] == 1;
             if self.found {
                 (self.files, self.kept) = (Some(files), true);
                 return Ok(None);
@@ -162,7 +183,7 @@ impl Workload for Block<'_> {
         files.create(&*bench.storage, options.preallocate, None)?;
         if options.verify && options.direction().writes() {
             let ledger = |worker| Mutex::new(Ledger::new(files.count(), files.range(worker), self.is_laid_out()));
-            self.ledgers = (0..options.workers as usize).map(ledger).collect();
+            self.ledgers = bench.ranks.workers(options.workers).map(ledger).collect();
         }
         self.files = Some(files);
         if !self.is_laid_out() {
@@ -170,11 +191,14 @@ impl Workload for Block<'_> {
         }
         let phase = self.lay_out(bench)?;
         if options.keep && bench.storage.keeps() {
-            // After the last byte: what a killed trial leaves is laid out anew.
-            bench.storage.put(&self.mark(bench), b"laid out\n")?;
+            // After the last byte of all ranks: what a killed trial leaves is laid out anew.
+            bench.control.meet("the end of laying out", &[])?;
+            if bench.ranks.is_first() {
+                bench.storage.put(&self.mark(bench), b"laid out\n")?;
+            }
             self.kept = true;
         }
-        Ok(Some(phase))
+        Ok(phase)
     }
 
     fn phases(&self, _: &Bench) -> Vec<&'static str> {
@@ -193,7 +217,7 @@ impl Workload for Block<'_> {
             if warm {
                 self.warm_up(bench)?;
             }
-            (cache, extents) = files.settle(&*bench.storage, warm)?;
+            (cache, extents) = files.settle(&*bench.storage, warm, 0, bench.control)?;
         }
         let pattern = |worker| Pattern::new(options, self.order, files.count(), files.range(worker), seed, worker);
         let mut phase = self.phase(phase, options, bench, &pattern)?;

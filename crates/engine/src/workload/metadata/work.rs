@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, fsync, mkdirat, openat, renameat, statat, syncfs, unlinkat};
 use rustix::io::{Errno, read, write};
 
-use super::items::{Directories, Name};
+use super::items::{Directories, Name, Naming};
 use super::{Kind, MetadataOptions, failed};
 use crate::error::{Error, Result};
 use crate::measure::clock;
@@ -22,6 +22,7 @@ pub struct Work<'a> {
     options: &'a MetadataOptions,
     path: &'a Path,
     directory: BorrowedFd<'a>,
+    naming: Naming,
     owner: usize,
     /// What each file holds; its first eight bytes say whose and which it is.
     content: Vec<u8>,
@@ -38,7 +39,8 @@ impl<'a> Work<'a> {
         let (path, directory) = directories.of(owner);
         let mut content = vec![0; options.file_size.0 as usize];
         payload::fill(common.payload, common.seed, 0, &mut content);
-        Self { options, path, directory, owner, buffer: vec![0; content.len()], content }
+        let naming = directories.naming();
+        Self { options, path, directory, naming, owner, buffer: vec![0; content.len()], content }
     }
 
     /// Makes the items `range`, until `deadline_ns`; returns how many there are then.
@@ -92,7 +94,7 @@ impl<'a> Work<'a> {
 
     /// Gives them another name in the same directory.
     pub fn rename(&mut self, meter: &mut Meter, count: u64) -> Result<()> {
-        let (each, mut new) = (self.options.sync == Sync::Each, Name::new(b"name", self.owner));
+        let (each, mut new) = (self.options.sync == Sync::Each, Name::new(self.naming, b"name", self.owner));
         self.go(meter, "rename", b"item", 0..count, u64::MAX, 0, |work, name, index| {
             renameat(work.directory, name, work.directory, new.at(index))?;
             if each { fsync(work.directory) } else { Ok(()) }
@@ -100,15 +102,16 @@ impl<'a> Work<'a> {
         self.end(meter)
     }
 
-    /// Removes the renamed.
+    /// Removes them, by the names that they have now; those of mdtest's names keep them.
     pub fn remove(&mut self, meter: &mut Meter, count: u64) -> Result<()> {
         let each = self.options.sync == Sync::Each;
         let flags = if self.options.kind == Kind::Files { AtFlags::empty() } else { AtFlags::REMOVEDIR };
-        self.go(meter, "remove", b"name", 0..count, u64::MAX, 0, |work, name, _| {
+        let call = |work: &mut Self, name: &CStr, _| {
             unlinkat(work.directory, name, flags)?;
             if each { fsync(work.directory) } else { Ok(()) }
-        })?;
-        self.end(meter)
+        };
+        let stem = if self.options.rename { b"name" } else { b"item" };
+        self.go(meter, "remove", stem, 0..count, u64::MAX, 0, call).map(drop)
     }
 
     /// What `sync: end` promises.
@@ -135,7 +138,7 @@ impl<'a> Work<'a> {
         bytes: u64,
         mut call: impl FnMut(&mut Self, &CStr, u64) -> std::result::Result<(), Errno>,
     ) -> Result<u64> {
-        let mut name = Name::new(stem, self.owner);
+        let mut name = Name::new(self.naming, stem, self.owner);
         let mut before_ns = clock::now();
         let end = range.end;
         for index in range {

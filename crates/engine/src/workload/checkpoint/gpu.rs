@@ -1,0 +1,67 @@
+//! The state in the memory of GPUs: the same save and restore, with copies out of it and into it inside their time.
+
+use std::sync::Arc;
+
+use super::{CacheState, CheckpointOptions};
+use crate::checkpoint::gpu::{self, GpuMemory, GpuState};
+use crate::checkpoint::state::GeneratedState;
+use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source};
+use crate::error::Result;
+use crate::measure::content;
+use crate::record::Phase;
+use crate::run::Bench;
+
+/// A state on GPUs, filled before the first clock starts.
+pub(super) struct OnGpus {
+    memory: Arc<GpuMemory>,
+    state: GpuState,
+}
+
+impl OnGpus {
+    pub(super) fn prepare(gpus: &[u32], options: &CheckpointOptions, bytes: u64, bench: &mut Bench) -> Result<Self> {
+        let memory = bench.memory.on_gpus(bench.common, bytes, gpus)?;
+        memory.fill()?;
+        let state = memory.state()?;
+        gpu::pin(&state, &SaveOptions::from(options), options.staging.map(|size| size.0))?;
+        Ok(Self { memory, state })
+    }
+
+    /// Where the state is, for the record.
+    pub(super) fn describe(&self) -> Vec<String> {
+        self.state.describe()
+    }
+
+    pub(super) fn save(&self, options: &CheckpointOptions, bench: &mut Bench) -> Result<Phase> {
+        self.memory.fill()?;
+        let same = GeneratedState::new(bench.common.payload, bench.common.seed, self.memory.bytes());
+        let payload = content::sample(same.bytes(), |offset, block| same.read(offset, block))?;
+        let (pool, staging) = (&mut bench.memory.pool, options.staging.map(|size| size.0));
+        let how = SaveOptions::from(options);
+        let (_, phase, staged) = gpu::save(&self.state, &*bench.storage, &how, staging, pool, bench.control)?;
+        bench.memory.staged_bytes = bench.memory.staged_bytes.max(staged);
+        Ok(Phase { payload: Some(payload), ..phase })
+    }
+
+    /// Restores over memory that was overwritten before, and reads it back when the clock has stopped.
+    pub(super) fn restore(&self, options: &CheckpointOptions, bench: &mut Bench) -> Result<Phase> {
+        let manifest = checkpoint::restore::open(&*bench.storage)?;
+        let mut names: Vec<String> = manifest.shards.iter().map(|s| s.name.clone()).collect();
+        names.push(MANIFEST.to_string());
+        let (how, staging) = (RestoreOptions::from(options), options.staging.map(|size| size.0));
+        let restore = |bench: &mut Bench| {
+            self.memory.spoil()?;
+            let (storage, pool) = (&*bench.storage, &mut bench.memory.pool);
+            gpu::restore(&self.state, storage, &how, manifest.chunk_bytes, staging, pool, bench.control)
+        };
+        match options.cache {
+            CacheState::Cold => bench.storage.evict(&names)?,
+            CacheState::Warm => drop(restore(bench)?),
+        }
+        let (cache, extents) = (bench.storage.residency(&names)?, bench.storage.extents(&names)?);
+        let (_, mut phase, staged) = restore(bench)?;
+        bench.memory.staged_bytes = bench.memory.staged_bytes.max(staged);
+        self.memory.check()?;
+        phase.verified = Some("every chunk, and every byte in the GPUs' memory".into());
+        Ok(Phase { cache: Some(cache), extents, ..phase })
+    }
+}
