@@ -24,6 +24,17 @@ pub fn align_up(bytes: usize) -> usize {
 pub struct Arena {
     base: NonNull<u8>,
     len: usize,
+    pages: Pages,
+}
+
+/// The pages that memory is asked for. An I/O into small ones is cut into as many pieces for the device as it has pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pages {
+    /// Of 2 MiB, where the kernel gives them.
+    #[default]
+    Huge,
+    /// Of 4 KiB, as programs have that do not ask.
+    Small,
 }
 
 // SAFETY: an arena is plain memory; who may touch which part is decided by the `Buffer`s cut from it.
@@ -35,6 +46,11 @@ const HUGE: usize = 2 << 20;
 impl Arena {
     /// Maps at least `len` bytes and touches every page, so that no later measurement pays for that.
     pub fn new(len: usize) -> Result<Arc<Self>> {
+        Self::with(len, Pages::Huge)
+    }
+
+    /// As [`Arena::new`], of such pages.
+    pub fn with(len: usize, pages: Pages) -> Result<Arc<Self>> {
         let len = len.max(ALIGN).next_multiple_of(if len >= HUGE { HUGE } else { ALIGN });
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
         let base =
@@ -44,9 +60,13 @@ impl Arena {
             ..Error::failed(format!("cannot allocate {len} bytes of buffers"))
                 .hint("use a smaller --size or fewer --streams")
         })?;
-        let arena = Self { base: NonNull::new(base.cast()).expect("mmap never returns null"), len };
-        // SAFETY: the mapping is ours. Huge pages are a wish: refused, the arena works with small ones.
-        let _ = unsafe { madvise(base, len, Advice::LinuxHugepage) };
+        let arena = Self { base: NonNull::new(base.cast()).expect("mmap never returns null"), len, pages };
+        let advice = match pages {
+            Pages::Huge => Advice::LinuxHugepage,
+            Pages::Small => Advice::LinuxNoHugepage,
+        };
+        // SAFETY: the mapping is ours. Either is a wish: refused, the arena works with what it gets.
+        let _ = unsafe { madvise(base, len, advice) };
         for page in (0..len).step_by(ALIGN) {
             // SAFETY: inside the mapping.
             unsafe { arena.base.as_ptr().add(page).write_volatile(0) };
@@ -67,9 +87,14 @@ impl Arena {
 
     /// Cuts the arena into buffers of `size` bytes, a multiple of [`ALIGN`].
     pub fn cut(self: &Arc<Self>, size: usize) -> Vec<Buffer> {
+        self.cut_some(size, usize::MAX)
+    }
+
+    /// As [`Arena::cut`], at most so many: an arena that an earlier trial has left may be far larger than this one needs.
+    pub fn cut_some(self: &Arc<Self>, size: usize, most: usize) -> Vec<Buffer> {
         assert!(size > 0 && size.is_multiple_of(ALIGN));
         // SAFETY: the ranges are disjoint.
-        (0..self.len / size).map(|i| unsafe { self.buffer(i * size, size) }).collect()
+        (0..most.min(self.len / size)).map(|i| unsafe { self.buffer(i * size, size) }).collect()
     }
 
     /// A buffer over `len` bytes at `offset`.
@@ -173,11 +198,16 @@ pub struct Pool {
 impl Pool {
     /// One arena of at least `bytes` for each of `workers`. What fits already is reused.
     pub fn take(&mut self, workers: usize, bytes: usize) -> Result<Vec<Arc<Arena>>> {
+        self.take_of(workers, bytes, Pages::Huge)
+    }
+
+    /// As [`Pool::take`], of such pages.
+    pub fn take_of(&mut self, workers: usize, bytes: usize, pages: Pages) -> Result<Vec<Arc<Arena>>> {
         for slot in 0..workers {
             match self.arenas.get(slot) {
-                Some(arena) if arena.len() >= bytes => {}
-                Some(_) => self.arenas[slot] = Arena::new(bytes)?,
-                None => self.arenas.push(Arena::new(bytes)?),
+                Some(arena) if arena.len() >= bytes && arena.pages == pages => {}
+                Some(_) => self.arenas[slot] = Arena::with(bytes, pages)?,
+                None => self.arenas.push(Arena::with(bytes, pages)?),
             }
         }
         Ok(self.arenas[..workers].to_vec())
@@ -241,6 +271,24 @@ mod tests {
         other.take(1, 1 + Kept::MOST as usize).unwrap();
         drop((one, other));
         assert!(Kept::take().bytes() <= Kept::MOST);
+    }
+
+    #[test]
+    fn memory_of_other_pages_is_made_anew() {
+        let mut pool = Pool::default();
+        let mut at = |pages| pool.take_of(1, 4 << 20, pages).unwrap()[0].clone();
+        let (huge, small) = (at(Pages::Huge), at(Pages::Small));
+        assert!(!Arc::ptr_eq(&huge, &small) && Arc::ptr_eq(&small, &at(Pages::Small)));
+        assert_eq!(huge_bytes(&small), 0, "the kernel was asked for small pages");
+    }
+
+    /// Bytes of `arena` on huge pages, as the kernel tells.
+    fn huge_bytes(arena: &Arena) -> u64 {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let start = format!("{:x}-", arena.as_ptr() as usize);
+        let mapping = maps.lines().skip_while(|line| !line.starts_with(&start));
+        let line = mapping.skip(1).find(|line| line.starts_with("AnonHugePages:")).expect("every mapping has the line");
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
     }
 
     impl Kept {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::buffer::{Kept, Pool};
+use crate::checkpoint::gpu::{self, GpuState};
 use crate::checkpoint::inspect::{self, Contents, Orphan, Summary};
 use crate::checkpoint::state::Discard;
 use crate::checkpoint::tree::TreeSource;
@@ -63,6 +64,39 @@ impl<'a> Place<'a> {
         let (mut pool, options) = (Kept::take(), SaveOptions::from(self.options));
         let (manifest, phase) = checkpoint::save(source, &*self.storage, &options, &mut pool, control)?;
         Ok(self.report(&manifest, phase, &pool))
+    }
+
+    /// Saves what is in the memory of GPUs.
+    ///
+    /// # Errors
+    /// As [`gpu::save`].
+    pub fn save_gpu(&self, state: &GpuState, control: &Control) -> Result<Report> {
+        inspect::check_ours(&*self.storage, &self.target.to_string())?;
+        let (mut pool, options) = (Kept::take(), SaveOptions::from(self.options));
+        let (manifest, phase, staged) = gpu::save(state, &*self.storage, &options, self.staging(), &mut pool, control)?;
+        Ok(self.gpu_report(state, &manifest, phase, &pool, staged))
+    }
+
+    /// Restores the checkpoint, which is of these chunks, into the memory of GPUs.
+    ///
+    /// # Errors
+    /// As [`gpu::restore`].
+    pub fn restore_gpu(&self, state: &GpuState, chunk_bytes: u64, control: &Control) -> Result<Report> {
+        let (mut pool, options) = (Kept::take(), RestoreOptions::from(self.options));
+        let (manifest, phase, staged) =
+            gpu::restore(state, &*self.storage, &options, chunk_bytes, self.staging(), &mut pool, control)?;
+        Ok(self.gpu_report(state, &manifest, phase, &pool, staged))
+    }
+
+    fn staging(&self) -> Option<u64> {
+        self.options.staging.map(|size| size.0)
+    }
+
+    fn gpu_report(&self, state: &GpuState, manifest: &Manifest, phase: Phase, pool: &Pool, staged: u64) -> Report {
+        let mut report = self.report(manifest, phase, pool);
+        report.path.notes.extend(state.describe());
+        report.buffer_bytes += staged;
+        report
     }
 
     /// Saves the files at `source`.

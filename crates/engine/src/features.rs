@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::device::{cuda, cufile};
+use crate::device::{checkpoint, cuda, cufile};
 use crate::error::Result;
 use crate::process::criu::Criu;
 use crate::storage::uring;
@@ -20,7 +20,7 @@ pub struct Feature {
 
 /// Tries each ability once; writes nothing.
 pub fn list() -> Vec<Feature> {
-    vec![io_uring(), cachestat(), criu(), gpu(), cufile()]
+    vec![io_uring(), cachestat(), criu(), gpu(), cufile(), gpu_processes()]
 }
 
 fn io_uring() -> Feature {
@@ -46,13 +46,20 @@ fn tried(name: &'static str, result: Result<String>) -> Feature {
 
 /// NVIDIA's driver, and how many GPUs it sees.
 fn gpu() -> Feature {
-    let found = cuda::driver().map(|driver| format!("{}, {} GPUs", driver.library, driver.gpus()));
+    let version = |driver: &cuda::Cuda| driver.version().map(|v| format!(", CUDA {v}")).unwrap_or_default();
+    let found = cuda::driver().map(|driver| format!("{}{}, {} GPUs", driver.library, version(driver), driver.gpus()));
     told("cuda", found)
 }
 
 /// GPUDirect Storage, and the mode that it would be in.
 fn cufile() -> Feature {
     told("gds", cufile::driver().map(cufile::CuFile::describe))
+}
+
+/// The driver's calls to save processes that use it.
+fn gpu_processes() -> Feature {
+    let found = checkpoint::driver().map(|driver| format!("{} has the calls to save them", driver.library));
+    told("gpu_processes", found)
 }
 
 fn told(name: &'static str, found: Result<String>) -> Feature {

@@ -9,8 +9,8 @@ mod cpu;
 pub(crate) mod gpu;
 mod interposed;
 mod target;
+mod topology;
 
-use std::fs;
 use std::path::Path;
 
 use rustix::process::{Resource, getrlimit};
@@ -22,6 +22,7 @@ pub use gpu::Gpu;
 pub use target::{Disk, FilesystemClass, Target};
 
 use crate::codec;
+use crate::measure::kernel;
 
 /// The checksum library and version; a test holds it against `Cargo.toml`.
 const CRC_LIBRARY: &str = "crc-fast 1.10.0";
@@ -51,6 +52,8 @@ pub struct Host {
     pub limits: Limits,
     /// Graphics and compute accelerators.
     pub gpus: Vec<Gpu>,
+    /// Why less is known of them than NVIDIA's management library tells.
+    pub gpu_facts_missing: Option<String>,
     /// Version of the NVIDIA kernel driver.
     pub nvidia_driver: Option<String>,
     /// `kernel.io_uring_disabled`: 0 for all, 1 for unprivileged, 2 for nobody; absent before Linux 6.6.
@@ -97,6 +100,8 @@ pub struct Limits {
 pub fn describe(target: Option<&Path>) -> Host {
     let uname = rustix::system::uname();
     let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
+    let (gpus, driver) = accelerators(target);
+    let (driver, gpu_facts_missing) = driver.map_or_else(|why| (None, Some(why)), |version| (version, None));
     Host {
         hostname: text(uname.nodename()),
         kernel_release: text(uname.release()),
@@ -108,14 +113,30 @@ pub fn describe(target: Option<&Path>) -> Host {
         numa_nodes: read("/sys/devices/system/node/online").and_then(|list| count_list(&list)),
         memory: memory(),
         limits: limits(),
-        gpus: gpu::all(),
-        nvidia_driver: read("/sys/module/nvidia/version"),
+        gpus,
+        gpu_facts_missing,
+        nvidia_driver: driver.or_else(|| read("/sys/module/nvidia/version")),
         io_uring_disabled: read("/proc/sys/kernel/io_uring_disabled").and_then(|text| text.parse().ok()),
         ld_preload: std::env::var("LD_PRELOAD").ok().filter(|value| !value.is_empty()),
         engine: env!("CARGO_PKG_VERSION").to_string(),
         libraries: libraries(),
         target: target.map(target::describe),
     }
+}
+
+/// All accelerators with how far they are from the disk of `target`; the version of NVIDIA's driver, or why nobody tells.
+fn accelerators(target: Option<&Path>) -> (Vec<Gpu>, Result<Option<String>, String>) {
+    let mut gpus = gpu::all();
+    let driver = gpu::ask_nvidia(&mut gpus);
+    if let Some(disk) = target.filter(|_| !gpus.is_empty()).and_then(target::folder_of) {
+        gpus.iter_mut().for_each(|gpu| gpu.to_disk = topology::between(&gpu.pci_address, &disk));
+    }
+    (gpus, driver)
+}
+
+/// Memory that this process may still take, as far as the kernel says.
+pub(crate) fn available_bytes() -> Option<u64> {
+    memory().available_bytes.into_iter().chain(cgroup::memory_bytes()).min()
 }
 
 fn libraries() -> Vec<String> {
@@ -161,8 +182,7 @@ fn limits() -> Limits {
 
 /// A small file of the kernel's, trimmed; `None` when it is absent or empty.
 fn read(path: impl AsRef<Path>) -> Option<String> {
-    let text = fs::read(path).ok()?;
-    let text = String::from_utf8_lossy(&text).trim().to_string();
+    let text = kernel::text(path).ok()?.trim().to_string();
     (!text.is_empty()).then_some(text)
 }
 

@@ -23,7 +23,7 @@ where
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked()))).collect()
     });
     let meters = collect(meters)?;
-    Ok(Team { start_ns: gate.opened_ns(), meters })
+    Ok(gate.team(meters))
 }
 
 /// As [`run`] with one worker, on the calling thread.
@@ -33,7 +33,7 @@ where
 {
     let gate = Gate::new(1);
     let meter = one(0, &gate, control, &work)?;
-    Ok(Team { start_ns: gate.opened_ns(), meters: vec![meter] })
+    Ok(gate.team(vec![meter]))
 }
 
 fn one<F: Fn(&mut Meter) -> Result<()>>(
@@ -90,11 +90,14 @@ pub struct Team {
     pub start_ns: u64,
     /// One per worker.
     pub meters: Vec<Meter<'static>>,
+    /// CPU time from there on, among other ranks: waiting for them is not the phase's doing.
+    cpu: Option<CpuClock>,
 }
 
 impl Team {
     /// The phase `name` of workers that are timed from the barrier on: opening files and rings is not the storage's doing.
-    pub fn into_phase(self, watch: Watch, name: &str) -> Phase {
+    pub fn into_phase(self, mut watch: Watch, name: &str) -> Phase {
+        watch.cpu = self.cpu.unwrap_or(watch.cpu);
         let mut phase = watch.finish(name);
         self.add_to(&mut phase);
         phase.elapsed_ns = phase.last_done_ns;
@@ -103,21 +106,24 @@ impl Team {
 
     /// Adds everything up into `phase`.
     pub fn add_to(self, phase: &mut Phase) {
-        let mut total = Meter::empty();
         let first = self.meters.iter().min_by_key(|m| m.done_ns);
         phase.first_done_ns = first.map_or(0, |m| m.done_ns);
         phase.first_done_bytes = first.map_or(0, |m| m.team_bytes_when_done);
         phase.last_done_ns = self.meters.iter().map(|m| m.done_ns).max().unwrap_or(0);
-        for meter in &self.meters {
-            total.merge(meter);
-        }
         phase.workers = self.meters.iter().map(Meter::record).collect();
+        // The first one's counts are the beginning of the sum: there is nothing to add to where it was alone.
+        let mut meters = self.meters.into_iter();
+        let mut total = meters.next().unwrap_or_else(Meter::empty);
+        for meter in meters {
+            total.merge(&meter);
+        }
         phase.operations = total.operations;
         phase.user_bytes = total.user_bytes;
         phase.stored_bytes = total.stored_bytes;
         phase.thread_time = total.thread_time;
         phase.latency = total.latency.summary();
         phase.sync_latency = total.sync_latency.summary();
+        phase.histograms = self.cpu.map(|_| Box::new(total.histograms()));
         phase.timeline = total.timeline.into_record();
         if let Some(split) = total.split {
             (phase.read, phase.write) = (Some(split.read.into_record()), Some(split.write.into_record()));
@@ -139,6 +145,12 @@ impl Watch {
     pub fn start() -> Self {
         let now = clock::now();
         Self { start_ns: now, mark_ns: now, cpu: CpuClock::start(), stages: Vec::new() }
+    }
+
+    /// Starts now, or among other ranks when all have come.
+    pub fn together(control: &Control) -> Result<Self> {
+        control.start_together()?;
+        Ok(Self::start())
     }
 
     /// Ends the stage `name` at `at_ns` (a reading of [`clock::now`]).
@@ -179,21 +191,29 @@ struct GateState {
     missing: usize,
     aborted: bool,
     opened_ns: u64,
+    cpu: Option<CpuClock>,
 }
 
 impl Gate {
     fn new(workers: usize) -> Self {
         Self {
-            state: Mutex::new(GateState { missing: workers, aborted: false, opened_ns: 0 }),
+            state: Mutex::new(GateState { missing: workers, aborted: false, opened_ns: 0, cpu: None }),
             changed: Condvar::new(),
         }
     }
 
-    /// Waits for all workers; returns the common start time.
-    pub fn pass(&self) -> Result<u64> {
+    /// Waits for all workers, the last to come for those of the other ranks, too; returns the common start time.
+    pub fn pass(&self, control: &Control) -> Result<u64> {
         let mut state = self.state.lock().expect("no panic while held");
         state.missing = state.missing.saturating_sub(1);
         if state.missing == 0 && state.opened_ns == 0 {
+            // Nobody is left who could need the lock: all others wait for the gate to open.
+            if let Err(error) = control.start_together() {
+                state.aborted = true;
+                self.changed.notify_all();
+                return Err(error);
+            }
+            state.cpu = control.is_among().then(CpuClock::start);
             state.opened_ns = clock::now();
             self.changed.notify_all();
         }
@@ -208,7 +228,8 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    fn opened_ns(&self) -> u64 {
-        self.state.lock().expect("no panic while held").opened_ns
+    fn team(&self, meters: Vec<Meter<'static>>) -> Team {
+        let state = self.state.lock().expect("no panic while held");
+        Team { start_ns: state.opened_ns, meters, cpu: state.cpu }
     }
 }

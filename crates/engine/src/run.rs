@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::buffer::{ALIGN, Pool};
+use crate::checkpoint::gpu::GpuMemory;
 use crate::checkpoint::state::MemoryState;
 use crate::checkpoint::tree;
 use crate::control::Control;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::payload::PayloadKind;
+use crate::ranks::{Placement, Sharing};
 use crate::record::{Phase, Record, SCHEMA_VERSION};
 use crate::storage::{self, Storage, Target};
 use crate::trial::{Common, Trial};
@@ -17,7 +19,7 @@ use crate::witness::Witness;
 use crate::workload::Workload;
 
 /// Runs trials one after the other, and keeps memory between them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Engine {
     memory: Memory,
 }
@@ -34,9 +36,17 @@ impl Engine {
     }
 
     /// As [`Engine::run`]; calls `around` before and after each measured phase, outside its time. An error of it ends the trial.
+    ///
+    /// Among other ranks, which `control` knows, it does its part of the trial; a rank that fails ends it for all.
     pub fn run_around(&mut self, trial: &Trial, control: &Control, around: &mut Around) -> Result<Record> {
+        self.run_part(trial, control, around).inspect_err(|error| drop(control.part(Some(error))))
+    }
+
+    fn run_part(&mut self, trial: &Trial, control: &Control, around: &mut Around) -> Result<Record> {
         let (started_unix_ns, start_ns) = (clock::unix_now(), clock::now());
-        let target = trial.common.target.clone().unwrap_or_default();
+        let mut workload = trial.workload.build();
+        let place = Place::make(trial, workload.sharing(), control.placement())?;
+        let target = place.common.target.clone().unwrap_or_default();
         let storage = storage::open(&trial.storage, target.clone())?;
         let in_a_filesystem = !storage.path_taken().filesystem.is_empty();
         let directory = match &target {
@@ -45,13 +55,14 @@ impl Engine {
         };
         let witness = Witness::of(directory);
         let conditions = witness.conditions();
-        let mut bench =
-            Bench { common: &trial.common, storage: Arc::clone(&storage), memory: &mut self.memory, control };
-        let mut workload = trial.workload.build();
+        let mut bench = Bench::new(&place.common, Arc::clone(&storage), &mut self.memory, control);
+        bench.memory.staged_bytes = 0;
         let phases = measure(&mut *workload, &mut bench, &witness, around);
+        // Nobody removes what another rank still reads.
+        let parted = control.part(phases.as_ref().err());
         let cleaned = workload.cleanup(&mut bench);
         let phases = phases?;
-        cleaned?;
+        parted.and(cleaned)?;
         let mut path = storage.path_taken(); // now that it was taken
         workload.describe(&mut path);
         Ok(Record {
@@ -60,7 +71,7 @@ impl Engine {
             started_unix_ns,
             elapsed_ns: clock::now() - start_ns,
             path,
-            buffer_bytes: self.memory.pool.bytes(),
+            buffer_bytes: self.memory.pool.bytes() + self.memory.staged_bytes,
             conditions,
             phases,
         })
@@ -69,7 +80,7 @@ impl Engine {
     /// Only prepares `trial`, and leaves on the storage what another program is to be measured on.
     pub fn prepare(&mut self, trial: &Trial, control: &Control) -> Result<Option<Phase>> {
         let storage = storage::open(&trial.storage, trial.common.target.clone().unwrap_or_default())?;
-        let mut bench = Bench { common: &trial.common, storage, memory: &mut self.memory, control };
+        let mut bench = Bench::new(&trial.common, storage, &mut self.memory, control);
         let mut workload = trial.workload.build();
         let prepared = workload.prepare(&mut bench);
         if prepared.is_err() {
@@ -86,17 +97,22 @@ fn measure(
     around: &mut Around,
 ) -> Result<Vec<Phase>> {
     let mut phases: Vec<Phase> = workload.prepare(bench)?.into_iter().collect();
+    bench.control.meet("the end of preparing", &[])?;
     for name in workload.phases(bench) {
         bench.control.check()?;
         around(Moment::Before, name)?;
         let before = witness.look();
+        bench.control.arm();
         let mut phase = workload.run(name, bench)?;
-        (phase.device, phase.machine, phase.gds_bytes) = witness.look().since(before);
+        let seen = witness.look().since(before);
+        (phase.device, phase.machine) = (seen.device, seen.machine);
+        (phase.gds_bytes, phase.cufile) = (seen.gds_bytes, seen.cufile);
         // What CRIU and the program used is the trial's own as well.
         if let (Some(machine), Some(process)) = (&mut phase.machine, &phase.process) {
             machine.own_ns += process.criu_cpu_ns + process.program_cpu_ns;
         }
         around(Moment::After, name)?;
+        bench.control.meet(&format!("the end of {name}"), &[])?;
         phases.push(phase);
     }
     Ok(phases)
@@ -114,16 +130,69 @@ pub enum Moment {
 /// Stands around the phases: what is called with the moment and the phase's name.
 pub type Around<'a> = dyn FnMut(Moment, &str) -> Result<()> + 'a;
 
+/// Where one rank works, and on what: its own folder and data, or the place that all share.
+struct Place {
+    common: Common,
+    /// Made by us: removed in the end.
+    folder: Option<PathBuf>,
+}
+
+impl Place {
+    fn make(trial: &Trial, sharing: Sharing, placement: Placement) -> Result<Self> {
+        let common = trial.common.clone();
+        if placement.is_alone() {
+            return Ok(Self { common, folder: None });
+        }
+        if sharing == Sharing::Together && matches!(trial.storage, storage::Options::Memory(_)) {
+            let why = "storage memory: each rank has its own, and none sees the files of another";
+            return Err(Error::usage(why).hint("use a directory, such as one in /dev/shm, and --storage posix"));
+        }
+        if sharing == Sharing::Together {
+            return Ok(Self { common, folder: None });
+        }
+        if sharing == Sharing::Alone {
+            let why = format!("ranks: this workload runs in one process, not in {}", placement.ranks);
+            return Err(Error::usage(why).hint("use --ranks 1, or a workload that ranks share, such as checkpoint"));
+        }
+        let target = common.target.as_ref().map(|target| target.below(&format!("rank-{:05}", placement.rank)));
+        let folder = match &target {
+            Some(Target::Directory(folder)) => {
+                std::fs::create_dir(folder).map_err(|e| Error::io("make the directory", folder, e))?;
+                Some(folder.clone())
+            }
+            _ => None,
+        };
+        Ok(Self { common: Common { target, seed: placement.seed(common.seed), ..common }, folder })
+    }
+}
+
+impl Drop for Place {
+    /// Removes the folder. One that is not empty stays: what is in it is not ours, or could not be removed, which was said.
+    fn drop(&mut self) {
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
 /// What a workload works with.
 pub(crate) struct Bench<'a> {
     pub common: &'a Common,
     pub storage: Arc<dyn Storage>,
     pub memory: &'a mut Memory,
     pub control: &'a Control,
+    /// Which rank this is among those that run the trial.
+    pub ranks: Placement,
+}
+
+impl<'a> Bench<'a> {
+    pub fn new(common: &'a Common, storage: Arc<dyn Storage>, memory: &'a mut Memory, control: &'a Control) -> Self {
+        Self { common, storage, memory, control, ranks: control.placement() }
+    }
 }
 
 /// The state to save, room to restore it into, and the workers' buffers: made once, used by many trials.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Memory {
     /// The workers' buffers for I/O: small, since a ring may pin all of them.
     pub pool: Pool,
@@ -132,6 +201,10 @@ pub(crate) struct Memory {
     /// The states used last, the latest at the end.
     sources: Vec<(SourceKey, Arc<MemoryState>)>,
     destination: Option<Arc<MemoryState>>,
+    /// The state on GPUs used last, and where it is.
+    on_gpus: Option<(SourceKey, Vec<u32>, Arc<GpuMemory>)>,
+    /// Pinned memory that a state on GPUs passed in this trial.
+    pub staged_bytes: u64,
 }
 
 /// The state of the checkpoints, and that of the codecs' ceilings, which a study measures in turn.
@@ -160,6 +233,20 @@ impl Memory {
             self.sources.push((key, state));
         }
         Ok(Arc::clone(&self.sources.last().expect("just put there").1))
+    }
+
+    /// A state of `bytes` on these GPUs; filled by who uses it.
+    pub fn on_gpus(&mut self, common: &Common, bytes: u64, gpus: &[u32]) -> Result<Arc<GpuMemory>> {
+        let key = SourceKey { kind: common.payload, seed: common.seed, bytes, directory: None };
+        if let Some((known, where_it_is, memory)) = &self.on_gpus
+            && (known, where_it_is.as_slice()) == (&key, gpus)
+        {
+            return Ok(Arc::clone(memory));
+        }
+        self.on_gpus = None; // freed before the next one is made
+        let memory = Arc::new(GpuMemory::new(gpus, bytes, key.kind, key.seed)?);
+        self.on_gpus = Some((key, gpus.to_vec(), Arc::clone(&memory)));
+        Ok(memory)
     }
 
     fn make(key: &SourceKey) -> Result<MemoryState> {

@@ -3,6 +3,8 @@
 //! A trial is a flat object of keys, as people write it: `workload`, `storage`, their options and what all trials share.
 //! Flags, YAML keys, the JSON Schema and the reference page come from the structs gathered here.
 
+use std::sync::LazyLock;
+
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -49,7 +51,7 @@ impl Trial {
         let Value::Object(mut keys) = value else {
             return Err(Error::usage("a trial is a JSON object of keys"));
         };
-        let groups = Groups::new();
+        let groups = &*GROUPS;
         let workload = groups.pick("workload", &groups.workloads, &mut keys)?;
         let storage = groups.pick("storage", &groups.storages, &mut keys)?;
         let common = take(&mut keys, &properties(&groups.common));
@@ -65,7 +67,7 @@ impl Trial {
 
 /// The JSON Schemas of all groups of options, for flags, YAML and docs.
 pub fn schema() -> Value {
-    let groups = Groups::new();
+    let groups = &*GROUPS;
     let named = |list: &[(String, Schema)]| list.iter().map(|(n, s)| (n.clone(), json!(s))).collect::<Map<_, _>>();
     json!({
         "common": groups.common,
@@ -82,6 +84,9 @@ struct Groups {
     workloads: Vec<(String, Schema)>,
     storages: Vec<(String, Schema)>,
 }
+
+/// Making them takes longer than a short trial.
+static GROUPS: LazyLock<Groups> = LazyLock::new(Groups::new);
 
 impl Groups {
     fn new() -> Self {

@@ -5,11 +5,12 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use crate::device::cufile;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::measure::device::{self, BlockDevice};
 use crate::measure::{cache, content, extents, machine, mount};
-use crate::record::{Cache, Conditions, Device, Extents, Machine, Payload};
+use crate::record::{Cache, Conditions, CuFileCounts, Device, Extents, Machine, Payload};
 use crate::storage::gds;
 
 /// Looks at a directory, the disk below it and the machine.
@@ -25,6 +26,20 @@ pub struct Look {
     device: Option<device::Snapshot>,
     machine: Option<machine::Snapshot>,
     gds_bytes: Option<u64>,
+    cufile: Option<CuFileCounts>,
+}
+
+/// What happened between two looks.
+#[derive(Debug)]
+pub struct Seen {
+    /// At the disk.
+    pub device: Option<Device>,
+    /// In the machine.
+    pub machine: Option<Machine>,
+    /// Bytes that went straight into GPUs, or out of them.
+    pub gds_bytes: Option<u64>,
+    /// What cuFile counted; absent where it moved nothing.
+    pub cufile: Option<CuFileCounts>,
 }
 
 impl Witness {
@@ -46,18 +61,21 @@ impl Witness {
     /// The counters now.
     pub fn look(&self) -> Look {
         let device = self.device.as_ref().and_then(BlockDevice::snapshot);
-        Look { device, machine: machine::snapshot(), gds_bytes: gds::direct_bytes() }
+        let cufile = cufile::opened().and_then(cufile::CuFile::counts);
+        Look { device, machine: machine::snapshot(), gds_bytes: gds::direct_bytes(), cufile }
     }
 }
 
 impl Look {
-    /// What happened between an earlier look and this one: at the disk, in the machine, and the bytes that went straight into
-    /// GPUs.
-    pub fn since(self, earlier: Self) -> (Option<Device>, Option<Machine>, Option<u64>) {
-        let device = earlier.device.zip(self.device).map(|(before, after)| after.since(&before));
-        let machine = earlier.machine.zip(self.machine).map(|(before, after)| after.since(&before));
-        let gds_bytes = earlier.gds_bytes.zip(self.gds_bytes).map(|(before, after)| after.saturating_sub(before));
-        (device, machine, gds_bytes)
+    /// What happened between an earlier look and this one.
+    pub fn since(self, earlier: Self) -> Seen {
+        let cufile = earlier.cufile.zip(self.cufile).map(|(before, after)| after.since(before));
+        Seen {
+            device: earlier.device.zip(self.device).map(|(before, after)| after.since(&before)),
+            machine: earlier.machine.zip(self.machine).map(|(before, after)| after.since(&before)),
+            gds_bytes: earlier.gds_bytes.zip(self.gds_bytes).map(|(before, after)| after.saturating_sub(before)),
+            cufile: cufile.filter(|counts| *counts != CuFileCounts::default()),
+        }
     }
 }
 
@@ -119,7 +137,7 @@ mod tests {
         let path = root.path().join("file");
         std::fs::write(&path, vec![7u8; 4 << 20]).unwrap();
         File::open(&path).unwrap().sync_all().unwrap();
-        let (device, machine, _) = witness.look().since(before);
+        let Seen { device, machine, .. } = witness.look().since(before);
         assert!(machine.unwrap().elapsed_ns > 0);
         if let Some(device) = device {
             assert!(device.written_bytes >= 4 << 20, "{device:?}");

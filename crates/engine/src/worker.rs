@@ -9,7 +9,7 @@ use crate::measure::slip::Slip;
 use crate::measure::split::Split;
 use crate::measure::timeline::Timeline;
 use crate::phase::Gate;
-use crate::record::{ThreadTime, Worker};
+use crate::record::{Histograms, ThreadTime, Worker};
 use crate::storage::{Completion, Operation};
 
 /// Interval of timelines: short enough to see a stall, long enough to stay small.
@@ -69,7 +69,7 @@ impl<'a> Meter<'a> {
             stored_bytes: 0,
             thread_time: ThreadTime::default(),
             latency: Histogram::new(),
-            sync_latency: Histogram::new(),
+            sync_latency: Histogram::rare(),
             timeline: Timeline::new(INTERVAL_NS),
             split: None,
             slip: None,
@@ -86,8 +86,8 @@ impl<'a> Meter<'a> {
 
     /// Waits until every worker is ready; returns the common start time.
     pub fn start(&mut self) -> Result<u64> {
-        if let Some((gate, _)) = self.team {
-            self.start_ns = gate.pass()?;
+        if let Some((gate, control)) = self.team {
+            self.start_ns = gate.pass(control)?;
         }
         self.cpu_ns = cpu::thread_ns();
         Ok(self.start_ns)
@@ -206,6 +206,18 @@ impl<'a> Meter<'a> {
         }
         if let Some(slip) = &other.slip {
             self.slip.get_or_insert_default().merge(slip);
+        }
+    }
+
+    /// The distributions as they were counted, for adding up those of other ranks.
+    pub fn histograms(&self) -> Histograms {
+        let split = self.split.as_ref();
+        Histograms {
+            latency: self.latency.counted(),
+            sync_latency: self.sync_latency.counted(),
+            read: split.map(|split| split.read.counted()),
+            write: split.map(|split| split.write.counted()),
+            slip: self.slip.as_ref().map(|slip| slip.counted()),
         }
     }
 

@@ -1,89 +1,15 @@
 //! Storage `gds` against libraries that behave as CUDA's and cuFile's headers say, with host memory for a GPU's: this shows
 //! that the calls are made in the right order with the right arguments, not that a GPU was there.
-//!
-//! The libraries are loaded once per process, so the environment is set before the first test asks for them.
 
 use std::path::PathBuf;
-use std::process::Command;
-use std::sync::OnceLock;
 
+use gpu::stand_in as fake;
 use savemark_engine::control::Control;
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
 use savemark_engine::{Kind, features};
 
-const FAKE: &str = r#"
-#define _GNU_SOURCE
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-typedef struct { int err; int cu; } Status;
-typedef struct { int type; union { int fd; void *handle; } handle; const void *ops; } Description;
-typedef struct { unsigned major, minor; size_t poll, direct; unsigned status, control, features, rest[5]; } Properties;
-static _Thread_local void *current;
-static int contexts[2];
-int cuInit(unsigned flags) { return flags; }
-int cuGetErrorString(int code, const char **text) { *text = code == 2 ? "out of memory" : "invalid value"; return 0; }
-int cuDeviceGetCount(int *count) { *count = 2; return 0; }
-int cuDeviceGet(int *device, int index) { *device = 100 + index; return 0; }
-int cuDeviceGetName(char *name, int len, int device) { snprintf(name, len, "Fake %d", device); return 0; }
-int cuDeviceGetPCIBusId(char *name, int len, int device) { snprintf(name, len, "0000:AF:%02d.0", device - 100); return 0; }
-int cuDevicePrimaryCtxRetain(void **context, int device) { *context = &contexts[device - 100]; return 0; }
-int cuCtxSetCurrent(void *context) { current = context; return context ? 0 : 1; }
-int cuMemAlloc_v2(uint64_t *address, size_t len) {
-  if (!current) return 201;
-  if (len >= (size_t)1 << 30) return 2;
-  return posix_memalign((void **)address, 4096, len) ? 2 : 0;
-}
-int cuMemFree_v2(uint64_t address) { free((void *)address); return 0; }
-int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t len) { memcpy((void *)to, from, len); return 0; }
-int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t len) { memcpy(to, (void *)from, len); return 0; }
-int cuMemHostRegister_v2(void *start, size_t len, unsigned flags) { return start && len && !flags ? 0 : 1; }
-int cuMemHostUnregister(void *start) { return start ? 0 : 1; }
-
-static const void *registered;
-Status cuFileDriverOpen(void) { return (Status){0, 0}; }
-Status cuFileDriverGetProperties(Properties *p) { memset(p, 0, sizeof *p); p->major = 2; p->minor = 17; return (Status){0, 0}; }
-Status cuFileHandleRegister(void **handle, Description *d) {
-  if (d->type != 1 || d->ops || d->handle.fd < 3) return (Status){5022, 0};
-  *handle = (void *)(intptr_t)(d->handle.fd + 1);
-  return (Status){0, 0};
-}
-void cuFileHandleDeregister(void *handle) { if (!handle) abort(); }
-Status cuFileBufRegister(const void *start, size_t len, int flags) { return (Status){len && !flags ? 0 : 5022, 0}; }
-Status cuFileBufDeregister(const void *start) { return (Status){start ? 0 : 5024, 0}; }
-ssize_t cuFileRead(void *h, void *base, size_t len, off_t at, off_t place) { return pread((int)(intptr_t)h - 1, (char *)base + place, len, at); }
-ssize_t cuFileWrite(void *h, const void *base, size_t len, off_t at, off_t place) { return pwrite((int)(intptr_t)h - 1, (const char *)base + place, len, at); }
-"#;
-
-/// Makes the libraries and names them in the environment; `None` where there is no C compiler.
-fn fake() -> Option<&'static PathBuf> {
-    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    FOLDER
-        .get_or_init(|| {
-            let folder = std::env::current_exe().unwrap().parent().unwrap().join(format!("gds-{}", std::process::id()));
-            std::fs::create_dir_all(&folder).unwrap();
-            let (source, library) = (folder.join("fake.c"), folder.join("libfake.so"));
-            std::fs::write(&source, FAKE).unwrap();
-            let made = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source).status();
-            if !made.is_ok_and(|status| status.success()) {
-                let required =
-                    std::env::var("SAVEMARK_REQUIRE").is_ok_and(|list| list.split(',').any(|word| word == "cc"));
-                assert!(!required, "SAVEMARK_REQUIRE asks for cc, and it cannot make a library");
-                eprintln!("skipped: no C compiler");
-                return None;
-            }
-            for variable in ["SAVEMARK_LIBCUDA", "SAVEMARK_LIBCUFILE"] {
-                // SAFETY: every test comes here first, and they wait for each other in `get_or_init`.
-                unsafe { std::env::set_var(variable, &library) };
-            }
-            Some(folder)
-        })
-        .as_ref()
-}
+mod gpu;
 
 fn run(folder: &PathBuf, keys: &str) -> Result<savemark_engine::record::Record, savemark_engine::Error> {
     let place = tempfile::tempdir_in(folder).unwrap();

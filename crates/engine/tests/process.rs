@@ -21,10 +21,20 @@ use savemark_engine::{Error, Kind as Why};
 
 #[path = "process/failing.rs"]
 mod failing;
+#[path = "process/gpus.rs"]
+mod gpus;
+#[path = "process/killed.rs"]
+mod killed;
 #[path = "process/messages.rs"]
 mod messages;
+#[path = "process/odd.rs"]
+mod odd;
+#[path = "process/peers.rs"]
+mod peers;
 #[path = "process/stuck.rs"]
 mod stuck;
+#[path = "process/whole.rs"]
+mod whole;
 use failing::Failing;
 
 const MIB: u64 = 1 << 20;
@@ -39,7 +49,7 @@ fn criu() -> bool {
         eprintln!("skipped: criu: {why}");
     }
     // Children of a program that was killed come to us, to be reaped.
-    tree::adopt();
+    std::mem::forget(tree::adopt());
     found.is_ok()
 }
 
@@ -60,7 +70,7 @@ fn start(kind: Kind, bytes: u64) -> Program {
 }
 
 fn dump_of(pid: i32, after: After) -> DumpOptions {
-    DumpOptions { pid, after, criu_options: Vec::new() }
+    DumpOptions::new(pid, after)
 }
 
 fn save(
@@ -317,7 +327,7 @@ fn killed_savers_never_lose_the_program() {
     if !criu() {
         return;
     }
-    let turns: u64 = std::env::var("SAVEMARK_TEST_POINTS").map_or(8, |text| text.parse().unwrap());
+    let turns: u64 = std::env::var("SAVEMARK_TEST_POINTS").map_or(12, |text| text.parse().unwrap());
     let place = disk();
     let storage = uring(place.path());
     let mut program = start(Kind::Tree, 24 * MIB);
@@ -351,7 +361,7 @@ fn killed_restorers_leave_nothing_or_a_program_that_runs() {
     if !criu() {
         return;
     }
-    let turns: u64 = std::env::var("SAVEMARK_TEST_POINTS").map_or(6, |text| text.parse().unwrap());
+    let turns: u64 = std::env::var("SAVEMARK_TEST_POINTS").map_or(8, |text| text.parse().unwrap());
     let place = disk();
     let storage = uring(place.path());
     let mut program = start(Kind::Tree, 24 * MIB);

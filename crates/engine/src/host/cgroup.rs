@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::read;
+use crate::measure::kernel::Kept;
 use crate::record::Limits;
 
 const ROOT: &str = "/sys/fs/cgroup";
@@ -27,17 +28,29 @@ pub fn cpus() -> Option<f64> {
     new.chain(old).reduce(f64::min)
 }
 
-/// How long our group, or one above, was kept from running by its quota since it was made; `None` without a count.
-pub fn throttled_ns() -> Option<u64> {
-    let new = groups("").into_iter().filter_map(|dir| Some(field(&dir, "throttled_usec")?.saturating_mul(1000)));
-    let old = groups("cpu").into_iter().filter_map(|dir| field(&dir, "throttled_time"));
-    new.chain(old).max()
+/// Where a group's `cpu.stat` says for how long its quota kept it from running since it was made.
+pub struct Throttled {
+    file: Kept,
+    name: &'static str,
+    unit_ns: u64,
 }
 
-/// A line `NAME VALUE` of a group's `cpu.stat`.
-fn field(dir: &Path, name: &str) -> Option<u64> {
-    let stat = read(dir.join("cpu.stat"))?;
-    stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+/// Of our group and those above it, where there is such a count; open, to be read often.
+pub fn throttled() -> Vec<Throttled> {
+    let of = |controller, name, unit_ns| {
+        let open = move |dir: PathBuf| Some(Throttled { file: Kept::open(dir.join("cpu.stat"))?, name, unit_ns });
+        groups(controller).into_iter().filter_map(open)
+    };
+    let all = of("", "throttled_usec", 1000).chain(of("cpu", "throttled_time", 1));
+    all.filter(|group| group.ns().is_some()).collect()
+}
+
+impl Throttled {
+    /// Until now; `None` where the group has gone.
+    pub fn ns(&self) -> Option<u64> {
+        let value = |line: &str| line.strip_prefix(self.name)?.trim().parse::<u64>().ok();
+        Some(self.file.look(|stat| stat.lines().find_map(value))?.saturating_mul(self.unit_ns))
+    }
 }
 
 /// The tightest limits of our group and those above it on the whole disk `(major, minor)`, and on CPU time.

@@ -1,4 +1,4 @@
-//! Accelerators, from the PCI bus and NVIDIA's driver; no vendor library is loaded.
+//! Accelerators, from the PCI bus, NVIDIA's driver and its management library, where there is one.
 
 use std::fs;
 use std::path::Path;
@@ -7,9 +7,10 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 
 use super::read;
+use crate::device::nvml;
 
 /// One graphics or compute accelerator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Gpu {
     /// PCI address, `0000:3b:00.0` for example.
     pub pci_address: String,
@@ -23,6 +24,110 @@ pub struct Gpu {
     pub model: Option<String>,
     /// NUMA node that it is attached to.
     pub numa_node: Option<u32>,
+    /// The link to the rest of the machine.
+    pub pcie: Option<Pcie>,
+    /// Whether it is divided into instances (MIG).
+    pub mig: Option<bool>,
+    /// Clock of its multiprocessors when it was asked, idle perhaps, in MHz.
+    pub sm_mhz: Option<u32>,
+    /// Their highest clock.
+    pub sm_max_mhz: Option<u32>,
+    /// Clock of its memory when it was asked.
+    pub memory_mhz: Option<u32>,
+    /// The highest.
+    pub memory_max_mhz: Option<u32>,
+    /// How far it is from the target's disk: `same PCIe switch`, `same root complex`, `same NUMA node` or `another NUMA node`.
+    pub to_disk: Option<&'static str>,
+}
+
+/// A PCIe link. While nothing moves, it runs slower than it can.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Pcie {
+    /// Generation now.
+    pub generation: Option<u32>,
+    /// The one that both ends can run at.
+    pub generation_max: Option<u32>,
+    /// Lanes in use.
+    pub width: Option<u32>,
+    /// Lanes that both ends have.
+    pub width_max: Option<u32>,
+    /// What the lanes carry in one direction at most, before the headers of packets take their share.
+    pub bytes_per_s: Option<u64>,
+}
+
+impl Pcie {
+    fn of_bus(device: &Path) -> Option<Self> {
+        let field = |name: &str| read(device.join(name));
+        let generation = |name: &str| field(name).and_then(|speed| generation_of(&speed));
+        let lanes = |name: &str| field(name).and_then(|width| width.parse().ok()).filter(|width| *width > 0);
+        let link = Self {
+            generation: generation("current_link_speed"),
+            generation_max: generation("max_link_speed"),
+            width: lanes("current_link_width"),
+            width_max: lanes("max_link_width"),
+            bytes_per_s: None,
+        };
+        (link != Self::default()).then(|| link.with_rate())
+    }
+
+    fn with_rate(self) -> Self {
+        let rate = self
+            .generation_max
+            .zip(self.width_max)
+            .and_then(|(generation, width)| Some(lane_bytes_per_s(generation)? * u64::from(width)));
+        Self { bytes_per_s: rate, ..self }
+    }
+}
+
+/// `32.0 GT/s PCIe` is generation 5.
+fn generation_of(speed: &str) -> Option<u32> {
+    let rate: f64 = speed.split_whitespace().next()?.parse().ok()?;
+    [2.5, 5.0, 8.0, 16.0, 32.0, 64.0].iter().position(|known| *known == rate).map(|index| index as u32 + 1)
+}
+
+/// PCI Express Base Specification: transfers per second, of which 8b/10b leaves 8 of 10 bits, and 128b/130b 128 of 130.
+/// Generation 6 sends 236 bytes of packets in each flit of 256.
+fn lane_bytes_per_s(generation: u32) -> Option<u64> {
+    Some(match generation {
+        1 => 250_000_000,
+        2 => 500_000_000,
+        3 => 984_615_384,
+        4 => 1_969_230_769,
+        5 => 3_938_461_538,
+        6 => 7_375_000_000,
+        _ => return None,
+    })
+}
+
+/// Fills in what the management library tells, which knows both ends of a link; the version of the driver, or why it is silent.
+pub fn ask_nvidia(gpus: &mut Vec<Gpu>) -> Result<Option<String>, String> {
+    let facts = nvml::facts()?;
+    for told in facts.gpus {
+        let known = gpus.iter().position(|gpu| gpu.pci_address == told.pci_address);
+        let place = known.unwrap_or_else(|| {
+            gpus.push(Gpu { pci_address: told.pci_address.clone(), vendor: Some("0x10de".into()), ..Gpu::default() });
+            gpus.len() - 1
+        });
+        tell(&mut gpus[place], told);
+    }
+    gpus.sort_by(|a, b| a.pci_address.cmp(&b.pci_address));
+    Ok(facts.driver)
+}
+
+fn tell(gpu: &mut Gpu, told: nvml::GpuFacts) {
+    let link = gpu.pcie.take().unwrap_or_default();
+    let link = Pcie {
+        generation: told.generation.or(link.generation),
+        generation_max: told.generation_max.or(link.generation_max),
+        width: told.width.or(link.width),
+        width_max: told.width_max.or(link.width_max),
+        bytes_per_s: None,
+    };
+    gpu.pcie = (link != Pcie::default()).then(|| link.with_rate());
+    gpu.model = told.model.or(gpu.model.take());
+    gpu.mig = told.mig;
+    (gpu.sm_mhz, gpu.sm_max_mhz) = (told.sm_mhz, told.sm_max_mhz);
+    (gpu.memory_mhz, gpu.memory_max_mhz) = (told.memory_mhz, told.memory_max_mhz);
 }
 
 /// All of them, by address.
@@ -35,10 +140,9 @@ pub fn all() -> Vec<Gpu> {
             None => gpus.push(Gpu {
                 pci_address: address,
                 vendor: Some("0x10de".into()),
-                device: None,
                 driver: Some("nvidia".into()),
                 model,
-                numa_node: None,
+                ..Gpu::default()
             }),
         }
     }
@@ -85,9 +189,10 @@ fn of_bus(devices: &Path) -> Vec<Gpu> {
             driver: fs::read_link(entry.path().join("driver"))
                 .ok()
                 .and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned())),
-            model: None,
             // -1 where the firmware says nothing.
             numa_node: field("numa_node").and_then(|node| node.parse().ok()),
+            pcie: Pcie::of_bus(&entry.path()),
+            ..Gpu::default()
         })
     };
     entries.filter_map(gpu).collect()
@@ -117,12 +222,38 @@ mod tests {
             fs::create_dir(bus.path().join(address)).unwrap();
             fs::write(bus.path().join(address).join("class"), class).unwrap();
             fs::write(bus.path().join(address).join("numa_node"), "-1\n").unwrap();
+            for (name, value) in [
+                ("current_link_speed", "2.5 GT/s PCIe\n"),
+                ("max_link_speed", "32.0 GT/s PCIe\n"),
+                ("current_link_width", "8\n"),
+                ("max_link_width", "16\n"),
+            ] {
+                fs::write(bus.path().join(address).join(name), value).unwrap();
+            }
         }
         let mut gpus = of_bus(bus.path());
         gpus.sort_by(|a, b| a.pci_address.cmp(&b.pci_address));
         let addresses: Vec<&str> = gpus.iter().map(|gpu| gpu.pci_address.as_str()).collect();
         assert_eq!(addresses, ["0000:01:00.0", "0000:02:00.0"]);
         assert_eq!(gpus[0].numa_node, None);
+        let link = gpus[0].pcie.clone().unwrap();
+        assert_eq!(
+            (link.generation, link.generation_max, link.width, link.width_max),
+            (Some(1), Some(5), Some(8), Some(16))
+        );
+        assert_eq!(link.bytes_per_s, Some(63_015_384_608));
+    }
+
+    #[test]
+    fn both_ends_of_a_link_count() {
+        let mut gpu = Gpu { pcie: Some(Pcie { width_max: Some(16), ..Pcie::default() }), ..Gpu::default() };
+        let told =
+            nvml::GpuFacts { generation_max: Some(4), width_max: Some(8), mig: Some(true), ..Default::default() };
+        tell(&mut gpu, told);
+        let link = gpu.pcie.unwrap();
+        assert_eq!((link.width_max, link.bytes_per_s, gpu.mig), (Some(8), Some(15_753_846_152), Some(true)));
+        assert_eq!(generation_of("Unknown"), None);
+        assert_eq!(lane_bytes_per_s(7), None);
     }
 
     #[test]

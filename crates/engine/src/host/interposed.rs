@@ -4,6 +4,7 @@
 
 use std::ffi::{CStr, CString};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use super::read;
 use crate::record::Interposed;
@@ -32,18 +33,24 @@ const KNOWN: [&str; 5] = ["eatmydata", "nofadvise", "nosync", "faketime", "libfs
 
 /// The calls that another library than the C library answers, and the libraries that are known to cheat.
 pub fn find() -> Vec<Interposed> {
-    let mut found: Vec<Interposed> = FUNCTIONS
-        .into_iter()
-        .filter_map(|function| Some((function, provider(function)?)))
-        .filter(|(_, library)| !is_c_library(library))
-        .map(|(function, library)| Interposed { function: function.into(), library })
-        .collect();
+    // A library that is loaded later comes after those that answered when the process started.
+    static FOUND: LazyLock<Vec<Interposed>> = LazyLock::new(answered_by_others);
+    let mut found = FOUND.clone();
     for library in known(&read("/proc/self/maps").unwrap_or_default()) {
         if found.iter().all(|each| each.library != library) {
             found.push(Interposed { function: "calls unknown".into(), library });
         }
     }
     found
+}
+
+fn answered_by_others() -> Vec<Interposed> {
+    FUNCTIONS
+        .into_iter()
+        .filter_map(|function| Some((function, provider(function)?)))
+        .filter(|(_, library)| !is_c_library(library))
+        .map(|(function, library)| Interposed { function: function.into(), library })
+        .collect()
 }
 
 /// Whether a debugger or strace stops this process at its calls.

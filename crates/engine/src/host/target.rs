@@ -159,6 +159,10 @@ fn direct_alignment(dir: &Path) -> Option<(u32, u32)> {
 }
 
 /// The whole disk's folder in sysfs.
+pub(super) fn folder_of(path: &Path) -> Option<PathBuf> {
+    Some(folder(&BlockDevice::of(path).ok()?))
+}
+
 fn folder(device: &BlockDevice) -> PathBuf {
     let link = format!("/sys/dev/block/{}:{}", device.number.0, device.number.1);
     let folder = fs::canonicalize(link).unwrap_or_default();
