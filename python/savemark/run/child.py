@@ -86,5 +86,7 @@ def failure(tool: str, ended: Ended, said: str, log: Path) -> SavemarkError:
     """Return the error of a program that ended badly, with the last thing that it said."""
     how = f"was killed by signal {ended.status - 128}" if ended.status > 128 else ""
     how = how or f"ended with status {ended.status}"
-    last = said.strip().splitlines()[-1:] or ["it said nothing"]
-    return SavemarkError("failed", f"{tool} {how}: {last[0][:400]}", f"all it said is in {log}")
+    # Some draw a line below what they say.
+    words = [line for line in said.splitlines() if any(letter.isalnum() for letter in line)]
+    last = words[-1].strip() if words else "it said nothing"
+    return SavemarkError("failed", f"{tool} {how}: {last[:400]}", f"all it said is in {log}")

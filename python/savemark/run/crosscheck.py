@@ -25,12 +25,22 @@ MIB = 1 << 20
 HEAD = "crosscheck.json"
 # Random bytes: every tool can make or copy them, and no storage makes them smaller.
 COMMON: Trial = {"payload": "random"}
+# IOR's layouts, as more than IOR can do them: nobody syncs, each reads what it wrote, and the page
+# cache is dropped in between.
+UNSHIFTED: Trial = {"sync": "none", "reorder": 0}
+# The memory that tools have, too: some devices are twice as fast into large pages.
+BLOCKS: Trial = {"transfer_size": MIB, "huge_pages": False}
+LAYOUT: Trial = {**BLOCKS, "workers": 2, "segments": 1, **UNSHIFTED}
 IN_DIRECTORY: dict[str, Trial] = {
-    "sequential": {"transfer_size": MIB, "queue_depth": 1},
-    "queued": {"workload": "sequential", "transfer_size": MIB, "queue_depth": 8},
-    "unsynced": {"workload": "sequential", "transfer_size": MIB, "queue_depth": 1, "sync": "none"},
-    "random": {"transfer_size": 4096, "queue_depth": 16, "duration": 3, "operation": "read"},
-    "metadata": {"items": 10_000},
+    "sequential": {**BLOCKS, "queue_depth": 1},
+    "queued": {**BLOCKS, "workload": "sequential", "queue_depth": 8},
+    "unsynced": {**BLOCKS, "workload": "sequential", "queue_depth": 1, "sync": "none"},
+    "random": {**BLOCKS, "transfer_size": 4096, "queue_depth": 16, "duration": 3}
+    | {"operation": "read"},
+    "shared_file": LAYOUT,
+    "file_per_process": LAYOUT,
+    # What was renamed before is dearer to remove, and no tool renames.
+    "metadata": {"items": 10_000, "rename": False},
 }
 IN_BUCKET: dict[str, Trial] = {
     "sequential": {"transfer_size": 8 * MIB, "queue_depth": 4, "part_size": 8 * MIB},
@@ -83,7 +93,8 @@ def run(wanted: Wanted, out: Path, watcher: Watcher, command: tuple[str, ...]) -
     if any(out.iterdir()):
         raise usage(f"{out} is not empty", "choose another --out")
     folders = []
-    for part in found:
+    for number, part in enumerate(found, start=1):
+        watcher.note(f"part {number} of {len(found)}: {part.name}")
         folder = out / part.name
         request = Request(
             study=None,
@@ -103,8 +114,7 @@ def run(wanted: Wanted, out: Path, watcher: Watcher, command: tuple[str, ...]) -
 def _part(name: str, wanted: Wanted) -> Part:
     kinds = IN_BUCKET if wanted.target.url else IN_DIRECTORY
     trial: Trial = {"workload": name, **COMMON, **kinds[name], **_storage(name, wanted.target)}
-    if trial["workload"] != "metadata":
-        trial["size"] = wanted.size
+    trial |= _sized(trial, wanted.size)
     factors: dict[str, list[object]] = {}
     if trial["workload"] == "sequential":
         factors["operation"] = ["write", "read"]
@@ -136,6 +146,14 @@ def _part(name: str, wanted: Wanted) -> Part:
     return Part(name, study, refused)
 
 
+def _sized(trial: Trial, size: int) -> Trial:
+    """Return the options that make a trial move `size` bytes; names have none."""
+    if trial["workload"] in ("shared_file", "file_per_process"):
+        share = size // trial["workers"] // trial["transfer_size"] * trial["transfer_size"]
+        return {"block_size": max(share, trial["transfer_size"])}
+    return {} if trial["workload"] == "metadata" else {"size": size}
+
+
 def _refusal(trial: Trial, tool: str, operation: object, target: Target) -> str | None:
     """Return why a tool cannot express a trial."""
     asked = {**trial, TOOL: tool, **({"operation": operation} if operation else {})}
@@ -163,12 +181,8 @@ def _has_uring() -> bool:
 
 def chosen(names: str | None) -> list[str]:
     """Return the tools asked for, or all that are here; one that is not is a usage error."""
-    here = commands.installed()
     if names is None:
-        return here
+        return commands.installed()
     asked = [name.strip() for name in names.split(",")]
-    for name in asked:
-        commands.command(name)
-        if name not in here:
-            raise usage(f"{name} is not on PATH", f"here are: {', '.join(here) or 'none'}")
+    commands.require(asked)
     return asked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,11 +17,13 @@ from savemark.run.phases import Phase
 from savemark.study.keys import Trial, split_ours
 from savemark.tools import commands
 from savemark.tools.commands.job import Job, Step
-from savemark.tools.commands.version import version
+from savemark.tools.commands.version import process_ns, version
 
 Json = dict[str, Any]
 Progress = Callable[[Json], object]
 Around = Callable[[str, str], None]
+# Filesystems that lose everything with the power.
+MEMORY = ("tmpfs", "ramfs")
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,14 @@ class Foreign:
                 moved({"phase": step.phase, "done_bytes": 0, "total_bytes": step.user_bytes})
                 kept = f"{name}-{number}-{step.phase}"
                 around("before", step.phase)
-                phase, file = self._step(job, step, kept, witness)
+                found, file = self._step(job, step, kept, witness)
                 around("after", step.phase)
-                phases.append(phase)
+                phases += found
                 files.append(file)
             filesystem = witness.filesystem()
+            # Some tools say in their results alone which version they are.
+            said = [phase.pop("tool_version", None) for phase in phases]
+            version_ = version(tool) or next(filter(None, said), None)
         return {
             "schema": 1,
             "trial": {**resolved, **split_ours(trial)[1], "target": trial["target"]},
@@ -67,7 +73,12 @@ class Foreign:
             "buffer_bytes": None,
             "conditions": conditions,
             "phases": phases,
-            "tool": {"name": tool, "version": version(tool), "runs": files},
+            "tool": {
+                "name": tool,
+                "version": version_,
+                "process_ns": process_ns(tool),
+                "runs": files,
+            },
         }
 
     def _prepare(self, job: Job, steps: list[Step]) -> list[Json]:
@@ -78,22 +89,34 @@ class Foreign:
         prepared = json.loads(self.runner.prepare(json.dumps(split_ours(dict(job.trial))[0])))
         return [prepared] if prepared else []
 
-    def _step(self, job: Job, step: Step, kept: str, witness: engine.Witness) -> tuple[Json, Json]:
-        """Run one process between two looks at the machine."""
+    def _step(
+        self, job: Job, step: Step, kept: str, witness: engine.Witness
+    ) -> tuple[list[Json], Json]:
+        """Run one process between two looks at the machine; return its phases, mostly one."""
         phase = Phase(job, step)
         phase.drop_caches()
         self.folder.mkdir(exist_ok=True)
         out, err = (self.folder / f"{kept}.{kind}" for kind in ("out", "err"))
         memory.write_aws_config(job, step)
+        for name, text in step.inputs.items():
+            (Path(job.scratch) / name).write_text(text, encoding="utf-8")
+            (self.folder / f"{kept}-{name}").write_text(text, encoding="utf-8")
         witness.begin()
         ended = child.run(step.argv, None if step.discard else out, err, step.environment)
         seen = json.loads(witness.end())
+        made = Path(job.scratch) / (step.folder or "")
+        if step.folder and made.is_dir():
+            shutil.copytree(made, self.folder / kept)
         report = self._keep(job, step, kept, out, err)
         if ended.status:
             said = err.read_text(errors="replace") if err.exists() else ""
             said = said or (out.read_text(errors="replace") if out.exists() else "")
             raise child.failure(job.tool, ended, said, err if err.exists() else out)
-        found = phase.finish(ended, seen, report)
+        if step.several:
+            in_memory = witness.filesystem() in MEMORY
+            found = phase.several(report, in_memory=in_memory)
+        else:
+            found = [phase.finish(ended, seen, report)]
         return found, _run_of(step, ended, self.folder, report)
 
     def _keep(self, job: Job, step: Step, kept: str, out: Path, err: Path) -> Path | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import savemark._engine as engine
-from savemark.errors import SavemarkError, from_exception
+from savemark.errors import RankLost, SavemarkError, from_exception
 from savemark.run.folder import Json, RunFolder
 from savemark.run.repeats import next_block
 from savemark.run.runner import Runner
@@ -116,6 +116,8 @@ class Loop:
         except (engine.EngineError, SavemarkError) as raised:
             error = from_exception(raised)
             if error is None or error.kind not in ("failed", "corrupt"):
+                raise
+            if isinstance(error, RankLost):
                 raise
         line = {
             **entry.as_json(),

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import configparser
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import savemark._engine as engine
 from savemark.errors import refused, usage
+from savemark.run import workspace
+from savemark.study.keys import is_on_gpus
 from savemark.tools.commands._bucket import total
 from savemark.tools.commands.aws import CONFIG
 from savemark.tools.commands.job import Job, Step
@@ -26,10 +29,18 @@ PIECE = 4 << 20
 
 @contextmanager
 def folder(disk: str | None = None) -> Iterator[str]:
-    """Make the folder for the time of one trial; nobody else may look into it."""
-    where = Path(disk) if disk else PLACE if PLACE.is_dir() and os.access(PLACE, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="savemark-tool-", dir=where) as made:
-        yield made
+    """Make the folder for the time of one trial; nobody else may look into it.
+
+    Memory that a killed run left is given back first.
+    """
+    memory = PLACE if PLACE.is_dir() and os.access(PLACE, os.W_OK) else Path(tempfile.gettempdir())
+    where = Path(disk) if disk else memory
+    for left in workspace.stale(where):
+        with suppress(PermissionError):  # another user's
+            workspace.remove(left)
+    with workspace.open_workspace(where, f"tool-{secrets.token_hex(4)}") as made:
+        made.chmod(0o700)
+        yield str(made)
 
 
 def make_sources(job: Job, steps: Sequence[Step]) -> None:
@@ -43,6 +54,8 @@ def make_sources(job: Job, steps: Sequence[Step]) -> None:
     size = total(job.trial)
     _check_room(job, size * (1 + restored))
     state = job.trial.get("state")
+    if is_on_gpus(state):
+        job.refuse("state", "it copies files, and has none in a GPU's memory")
     if state is not None:
         shutil.copytree(state, job.outgoing, dirs_exist_ok=True)
         return

@@ -16,9 +16,11 @@ from savemark.tools.commands.job import Job, Step
 Json = dict[str, Any]
 # What a tool may say of a phase, in our words; anything else it says is its own affair.
 TOLD = (
-    *("elapsed_ns", "first_done_ns", "last_done_ns", "user_bytes", "operations"),
+    *("elapsed_ns", "first_done_ns", "first_done_bytes", "last_done_ns"),
+    *("user_bytes", "operations"),
     *("latency", "sync_latency", "reported_bytes_per_s", "reported_ops_per_s"),
 )
+OF_PROCESS = "the time is that of the process, from its start to its end"
 
 
 class Phase:
@@ -65,13 +67,38 @@ class Phase:
             **_owned(seen, ended),
         }
         told = self._told(report) if step.theirs else {}
+        if not told.get("elapsed_ns"):
+            # None is told, or less than the tool's clock can tell.
+            told = {name: value for name, value in told.items() if not name.endswith("_ns")}
+            phase["notes"] = [OF_PROCESS]
         phase |= told
-        if not step.theirs:
-            phase["notes"] = ["the time is that of the process, from its start to its end"]
-        phase["first_done_ns"] = phase["first_done_ns"] or phase["elapsed_ns"]
+        phase["stored_bytes"] = phase["user_bytes"]
+        if not phase["first_done_ns"]:
+            phase["first_done_ns"] = phase["elapsed_ns"]
+            phase["first_done_bytes"] = phase["user_bytes"]
         phase["last_done_ns"] = phase["last_done_ns"] or phase["elapsed_ns"]
-        phase["first_done_bytes"] = phase["stored_bytes"] = phase["user_bytes"]
         return phase
+
+    def several(self, report: Path | None, *, in_memory: bool) -> list[Json]:
+        """Return all phases of a process that runs them by itself, as its report has them.
+
+        What the machine did meanwhile cannot be shared out among them. `in_memory`: nothing in that
+        filesystem is on stable storage.
+        """
+        from savemark.tools import io500
+        from savemark.tools.source import Source
+
+        if report is None:
+            raise SavemarkError("failed", f"{self.job.tool} ended well and reported nothing")
+        blank = {**_BLANK, "worker_count": self.step.workers, "cache": self.cache}
+        found = []
+        for told in io500.live(Source.of(report)):
+            durable = self.step.durable and not in_memory and told["name"].endswith("-write")
+            phase = {**blank, "durable": durable, **told}
+            phase["first_done_ns"] = phase["last_done_ns"] = phase["elapsed_ns"]
+            phase["first_done_bytes"] = phase["stored_bytes"] = phase["user_bytes"]
+            found.append(phase)
+        return found
 
     def _told(self, report: Path | None) -> Json:
         """Return what the tool says of this phase; a report that says nothing of it is an error."""
@@ -133,6 +160,7 @@ def _drop_names() -> None:
 
 _BLANK: Json = {
     "first_done_ns": 0,
+    "first_done_bytes": None,  # of all workers together, when the first had ended
     "last_done_ns": 0,
     "stages": [],
     "thread_time": {},

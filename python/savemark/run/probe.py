@@ -49,11 +49,11 @@ def probe(study: Study, keys: Keys, workspaces: Mapping[str, str], one: engine.E
     """
     missing: list[Missing] = []
     overheads: list[float] = []
-    rules = _rules(study, keys)
     for label, place in workspaces.items():
         refusals, errors = [], []
+        rules = _rules(study, label, keys)
         for rule, cells in rules:
-            error, overhead = _try(study.with_size(MIB), keys, (label, place, cells[0]), one)
+            error, overhead = _try(study.with_size(MIB), keys, (label, place, cells), one)
             if overhead is not None:
                 overheads.append(overhead)
             if error is not None:
@@ -66,30 +66,34 @@ def probe(study: Study, keys: Keys, workspaces: Mapping[str, str], one: engine.E
             raise errors[0]
         missing += refusals
     middle = sorted(overheads)[len(overheads) // 2] if overheads else None
-    return Probed(replace(study, missing=missing), middle)
+    return Probed(replace(study, missing=[*study.missing, *missing]), middle)
 
 
-def _rules(study: Study, keys: Keys) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _rules(
+    study: Study, label: str, keys: Keys
+) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """The combinations of levels that may be refused as one, each with the cells that have it."""
     refusable = {PART, *REFUSABLE} | keys.of_storages()
     found: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
-    for cell in study.cells():
+    for cell in study.cells_at(label):
         rule = {name: level for name, level in cell.items() if name in refusable}
         found.setdefault(repr(rule), (rule, []))[1].append(cell)
     return list(found.values())
 
 
 def _try(
-    study: Study, keys: Keys, where: tuple[str, str, dict[str, Any]], one: engine.Engine
+    study: Study, keys: Keys, where: tuple[str, str, list[dict[str, Any]]], one: engine.Engine
 ) -> tuple[SavemarkError | None, float | None]:
-    """Run a small trial of a cell; return why it was refused, and what it took besides its phases.
+    """Run a small trial of the first of some cells that is this program's own.
 
-    Anything else that goes wrong is left to the trials: it is recorded there.
+    Return why it was refused, and what it took besides its phases. Anything else that goes wrong
+    is left to the trials: it is recorded there. Other programs say themselves what they lack.
     """
-    label, place, cell = where
-    asked = study.trial_at(label, study.own(cell), cell, keys)
-    if tool_of(asked):
-        return None, None  # another program runs it, and says itself what it lacks
+    label, place, cells = where
+    trials = (study.trial_at(label, study.own(cell), cell, keys) for cell in cells)
+    asked = next((trial for trial in trials if not tool_of(trial)), None)
+    if asked is None:
+        return None, None
     began = time.perf_counter()
     try:
         trial = small(resolve(split_ours(asked)[0], place))

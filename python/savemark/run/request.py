@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import savemark._engine as engine
 from savemark.errors import usage
+from savemark.ranks.nodes import Nodes
+from savemark.run import ranked
 from savemark.run.mounts import expand
 from savemark.run.target import Target
-from savemark.study import until
-from savemark.study.keys import Keys
+from savemark.study import expect, until
+from savemark.study.keys import Keys, is_on_gpus
 from savemark.study.load import load
 from savemark.study.model import Study
 from savemark.study.overrides import override
@@ -33,12 +35,14 @@ class Request:
     seed: int | None = None  # of the order
     out: Path | None = None
     command: tuple[str, ...] = ()
+    expect: tuple[str, ...] = ()  # besides what the study expects
     made: Study | None = None  # a study that is in no file
+    nodes: Nodes = field(default_factory=Nodes.alone)  # with the ranks that were started
 
     def changes_study(self) -> bool:
         """Whether any part of the study was said."""
         said = (self.study, self.flags, self.budget, self.repeats, self.until, self.max_repeats)
-        return any(said)
+        return any((*said, self.expect))
 
     def apply(self, study: Study, keys: Keys) -> Study:
         """Return `study` with the flags over it."""
@@ -46,6 +50,9 @@ class Request:
         if self.budget is not None:
             changed = replace(changed, budget_s=self._budget_s(self.budget))
         changed = replace(changed, repeats=self.repeats or changed.repeats)
+        said = [expect.parse(text).text for text in self.expect]
+        changed = replace(changed, expect=list(dict.fromkeys([*changed.expect, *said])))
+        changed = ranked.with_ranks(changed, self.nodes)
         return _with_size_of_state(self._adaptive(changed))
 
     def _adaptive(self, study: Study) -> Study:
@@ -85,8 +92,10 @@ class Request:
             raise usage("no directory to measure", "for example: savemark run /mnt/scratch")
         study = self.apply(base, keys)
         study = replace(study, buckets=[target.label for target in self.targets if target.url])
-        validate(study, keys, [(target.label, target.name) for target in self.targets])
-        return study
+        ranked.check(study, keys, self.targets, self.nodes)
+        missing = validate(study, keys, [(target.label, target.name) for target in self.targets])
+        expect.check(study, [target.label for target in self.targets])
+        return replace(study, missing=missing)
 
 
 def _with_size_of_state(study: Study) -> Study:
@@ -95,7 +104,7 @@ def _with_size_of_state(study: Study) -> Study:
     Written here, the forecast knows it, and a state that changed cannot be resumed.
     """
     state = study.trial.get("state")
-    if state is None:
+    if state is None or is_on_gpus(state):
         return study
     files = [path for path in Path(state).rglob("*") if path.is_file()]
     if not files:

@@ -9,6 +9,7 @@ from typing import Any
 
 import savemark._engine as engine
 from savemark.errors import usage
+from savemark.ranks.lead import Lead
 from savemark.run import wheels
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast
@@ -19,7 +20,7 @@ from savemark.run.request import Request
 from savemark.run.runner import Runner
 from savemark.run.signals import stop_in_order
 from savemark.run.start import Outcome, open_disks, open_targets
-from savemark.run.target import Target
+from savemark.run.target import Target, patient
 from savemark.run.watcher import Watcher
 from savemark.study.keys import Keys
 from savemark.study.load import load
@@ -28,7 +29,7 @@ from savemark.study.plan import Entry
 from savemark.study.shipped import find
 
 
-def resume(path: Path, request: Request, watcher: Watcher) -> Outcome:
+def resume(path: Path, request: Request, watcher: Watcher, ranks: Lead | None = None) -> Outcome:
     """Run what is left of the plan in `path`; refuse arguments that say another study."""
     keys = Keys.load()
     with ExitStack() as stack:
@@ -37,6 +38,8 @@ def resume(path: Path, request: Request, watcher: Watcher) -> Outcome:
         stack.callback(folder.close)
         head = folder.head
         targets = [Target.from_json(item) for item in head["targets"]]
+        targets = patient(targets, Study.from_json(head["study"]))
+        _same_ranks(head, request)
         _same_study(head, request, keys)
         _same_targets(targets, request, head["study"].get("mounts") or [])
         entries = [Entry(**item) for item in head["plan"]]
@@ -57,7 +60,7 @@ def resume(path: Path, request: Request, watcher: Watcher) -> Outcome:
         wheels.find()
         disks = open_disks(stack, found.study, head["run_id"], watcher)
         by_label = {target.label: target for target in targets}
-        runner = Runner(engine.Engine(), path / "tools", by_label, supervisor, disks)
+        runner = Runner(engine.Engine(), path / "tools", by_label, supervisor, disks, ranks)
         return Outcome(
             path, Loop(found.study, keys, entries, folder, workspaces, runner, watcher).run()
         )
@@ -82,6 +85,14 @@ def _recorded(
         assumed_bytes_per_s=None,
         stretch=1 + max(0, more) * cells / len(left),
     )
+
+
+def _same_ranks(head: dict[str, Any], request: Request) -> None:
+    """Refuse another number of ranks: what is left would not be comparable with what is there."""
+    began, now = int((head.get("ranks") or {}).get("count", 1)), request.nodes.count
+    if began != now:
+        how = f"mpirun -n {began} savemark run --resume …" if began > 1 else "start it alone"
+        raise usage(f"this run began with {began} ranks; {now} were started", how)
 
 
 def _same_study(head: dict[str, Any], request: Request, keys: Keys) -> None:

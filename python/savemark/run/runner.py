@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
+from savemark.ranks.lead import Lead
 from savemark.run.foreign import Foreign
 from savemark.run.mounts import Supervisor
 from savemark.run.target import Target
@@ -27,12 +28,15 @@ class Runner:
     targets: Mapping[str, Target] = field(default_factory=dict)
     supervisor: Supervisor | None = None  # of the mounts
     disks: Mapping[str, str] = field(default_factory=dict)  # of `copy`: our folder in each
+    ranks: Lead | None = None  # of the other processes, where a launcher started several
 
     def run(self, entry: Entry, trial: Trial, moved: Callable[[Json], object]) -> Json:
         """Run one trial in the workspace that it names; return its record."""
         around = self._around(entry, trial)
         if trial.get("disk") is not None:
             trial = {**trial, "disk": self.disks[trial["disk"]]}
+        if self.ranks is not None:
+            return self.ranks.run(self.engine, trial, moved)
         own, ours = split_ours(trial)
         if tool_of(trial):
             foreign = Foreign(self.outputs, self.engine)

@@ -12,6 +12,7 @@ from typing import Any
 
 import savemark._engine as engine
 from savemark.errors import usage
+from savemark.ranks.lead import Lead
 from savemark.run import posix_probe, wheels, workspace
 from savemark.run import target as place
 from savemark.run.folder import RunFolder
@@ -25,9 +26,11 @@ from savemark.run.signals import stop_in_order
 from savemark.run.target import Target
 from savemark.run.watcher import Watcher
 from savemark.study import sizing
+from savemark.study.expect import too_few
 from savemark.study.keys import Keys, Trial, split_ours
 from savemark.study.model import Missing, Study
 from savemark.study.plan import plan
+from savemark.tools import commands
 
 RUNS = Path("savemark-runs")
 # Of a budget that was given by hand.
@@ -44,42 +47,50 @@ class Outcome:
     tally: Tally
 
 
-def preview(request: Request) -> Forecast:
-    """Say what a run would do: codecs are measured in memory, the storage is assumed."""
+def preview(request: Request, *, elsewhere: bool = False) -> Forecast:
+    """Say what a run would do: codecs are measured in memory, the storage is assumed.
+
+    A run that will be `elsewhere` needs no target here.
+    """
     keys = Keys.load()
     request = request.mounting(keys)
     study = request.prepare(keys)
+    request = replace(request, targets=place.patient(request.targets, study))
     for target in request.targets:
-        if not target.mount:
+        if not target.mount and not elsewhere:
             place.check(target)
     labels = [target.label for target in request.targets]
+    if not elsewhere:
+        commands.require(study.tools(labels))
     one_engine = engine.Engine()
     rates = sizing.calibrate(study, keys, runner(one_engine), {})
     rates = sizing.assume_storage(rates, study, keys, labels)
     rates = replace(rates, overhead_s=overhead(study, keys, one_engine) or rates.overhead_s)
     found = forecast(study, keys, request.targets, rates, hard_budget=request.budget is not None)
-    for target in request.targets:
+    for target in [] if elsewhere else request.targets:
         place.check_room(target, found.held_bytes)
     return found
 
 
-def start(request: Request, watcher: Watcher) -> Outcome:
-    """Run a study from its first trial to its last."""
+def start(request: Request, watcher: Watcher, ranks: Lead | None = None) -> Outcome:
+    """Run a study from its first trial to its last, on all `ranks` that were started."""
     keys = Keys.load()
     request = request.mounting(keys)
     study = request.prepare(keys)
+    request = replace(request, targets=place.patient(request.targets, study))
+    labels = [target.label for target in request.targets]
+    commands.require(study.tools(labels))
     run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     wheels.find()
     one_engine = engine.Engine()
     with ExitStack() as stack:
         stack.enter_context(stop_in_order())
         supervisor = stack.enter_context(mounted(request.targets))
-        labels = [target.label for target in request.targets]
         known = 0.0 if study.wants_size() else sizing.held_bytes(study, keys, labels)
         workspaces = open_targets(stack, request.targets, run_id, watcher, known)
         watcher.measuring()
         probed = probe(study, keys, workspaces, one_engine)
-        study, asked = probed.study, study
+        study, asked = probed.study, replace(study, missing=[])
         for text in missing_lines(study):
             watcher.note(text)
         rates = sizing.calibrate(study, keys, runner(one_engine), workspaces)
@@ -89,13 +100,17 @@ def start(request: Request, watcher: Watcher) -> Outcome:
         for target in request.targets:
             place.check_room(target, found.held_bytes)
         head = _head(request, asked, found, run_id, workspaces)
+        if ranks:
+            head |= {"ranks": ranks.as_json(), "host": {**head["host"], "ranks": ranks.facts()}}
         folder = RunFolder.create(request.out or _default_path(study), head)
         stack.callback(folder.close)
         entries = plan(found.study, list(workspaces), head["order_seed"])
+        if said := too_few(found.study):
+            watcher.note(said)
         watcher.announce(found, entries)
         targets = {target.label: target for target in request.targets}
         disks = open_disks(stack, study, run_id, watcher)
-        runs = Runner(one_engine, folder.path / "tools", targets, supervisor, disks)
+        runs = Runner(one_engine, folder.path / "tools", targets, supervisor, disks, ranks)
         # What a model forecast too short ends on the clock, a little late rather than early.
         limit = OVERTIME * study.budget_s if hard else None
         loop = Loop(found.study, keys, entries, folder, workspaces, runs, watcher, limit)

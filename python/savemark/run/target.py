@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from savemark.checkpoint.place import patience
 from savemark.errors import refused, usage
 from savemark.run import bucket, workspace
 
 if TYPE_CHECKING:
     from savemark.run.mounts import Mount
+    from savemark.study.model import Study
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Target:
     path: Path
     url: str | None = None  # then `path` says nothing
     mount: Mount | None = None  # then `path` is where a bucket is mounted for the time of the run
+    # How long a bucket may take to answer when it is looked at; not part of what it is.
+    patience: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def at(cls, label: str, place: str) -> Target:
@@ -59,10 +63,16 @@ class Target:
 
     def free_bytes(self) -> int | None:
         """Return the bytes that this user may still write here; None where there is no limit."""
-        if self.url or (self.mount and not self.path.is_dir()):
+        if self.url or not self.path.is_dir():  # on another machine, or mounted later
             return None
         found = os.statvfs(self.path)
         return found.f_bavail * found.f_frsize
+
+
+def patient(targets: Sequence[Target], study: Study) -> list[Target]:
+    """Return the targets, looked at with as much patience as the trials of the study have."""
+    said = patience({**study.defaults, **study.sections()[0].trial})
+    return [replace(target, patience=said) for target in targets]
 
 
 def parse(arguments: tuple[str, ...]) -> tuple[str | None, list[Target]]:
@@ -111,9 +121,9 @@ def check(target: Target) -> list[str]:
     Returns the folders that killed runs of ours left there.
     """
     if target.mount:
-        return bucket.check(target.mount.url)
+        return bucket.check(target.mount.url, target.patience)
     if target.url:
-        return bucket.check(target.url)
+        return bucket.check(target.url, target.patience)
     path = target.path
     try:
         kind = path.stat().st_mode
@@ -140,11 +150,11 @@ def open_workspace(target: Target, run_id: str) -> Iterator[str]:
     """Make the run's folder in the target for the time of the context."""
     if target.mount:
         # Marked in the bucket: an open file would keep the mount from being taken down.
-        with bucket.open_workspace(target.mount.url, run_id) as folder:
+        with bucket.open_workspace(target.mount.url, run_id, target.patience) as folder:
             yield _below_mount(target, folder)
         _forget(target, folder)
     elif target.url:
-        with bucket.open_workspace(target.url, run_id) as folder:
+        with bucket.open_workspace(target.url, run_id, target.patience) as folder:
             yield folder
     else:
         with workspace.open_workspace(target.path, run_id) as path:
@@ -154,7 +164,7 @@ def open_workspace(target: Target, run_id: str) -> Iterator[str]:
 def remove(target: Target, folder: str) -> None:
     """Remove a folder of ours."""
     if target.url or target.mount:
-        bucket.remove(folder)
+        bucket.remove(folder, target.patience)
         _forget(target, folder)
     else:
         workspace.remove(Path(folder))
@@ -206,5 +216,5 @@ def check_room(target: Target, needed_bytes: float) -> None:
         raise refused(
             f"{target.name} has {engine.format_size(free // mib * mib)} free; "
             f"this study needs {engine.format_size(-(-needed // mib) * mib)} at one time",
-            "free some space, or use a smaller --size",
+            "free some space, or use a smaller --size (IO500: --block-size and --segments)",
         )

@@ -1,0 +1,1 @@
+"""Files that start a study on many nodes: one template per launcher."""

@@ -1,0 +1,229 @@
+"""All ranks that were started: messages between two of them, never waited for without a limit.
+
+Only messages from one to one are used, and looked for instead of waited for inside MPI: whoever
+waits can go on, name who did not come, and does not burn the processor that others measure with.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from savemark.ranks import halls
+from savemark.ranks.nodes import Nodes
+
+# What a message is: orders of the first rank, meetings of a trial, signs of life, the clock.
+ORDER, UP, DOWN, LEVEL, BEAT, STOP, CLOCK, PULSE = range(8)
+# How often the first rank says that it lives.
+PULSE_S = 1.0
+# Looked for again at once for so long, then after pauses that grow with the time waited.
+SPIN_S, PAUSE_MOST_S, LEAST_PAUSE_S = 1e-3, 5e-3, 2e-5
+# A limit for what takes no time: after it somebody is lost.
+SOON_S = 60.0
+# How long all may take to start.
+START_S = 300.0
+# How long a rank waits for its next order: the first one may be writing a report.
+IDLE_S = 4 * 3600.0
+# For the launcher to pass on what was said last: what it has not when it ends is lost.
+SAID_S = 0.2
+NODE = "SAVEMARK_NODE"
+
+
+class Late(Exception):  # noqa: N818  (somebody is)
+    """A message did not come in time."""
+
+
+def node_name() -> str:
+    """Return the name of this node; said by the environment where one machine plays several."""
+    return os.environ.get(NODE) or socket.gethostname()
+
+
+def boot_id() -> str:
+    """Return what ranks share whose counters and clock are one kernel's."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return node_name()
+
+
+class World:
+    """The ranks of MPI, this one among them."""
+
+    def __init__(self, mpi: Any) -> None:
+        self._comm = mpi.COMM_WORLD
+        self._any, self._status = mpi.ANY_SOURCE, mpi.Status
+        self._lock = threading.Lock()  # MPI is called by one thread at a time
+        self._sending: list[Any] = []
+        self.rank: int = self._comm.Get_rank()
+        self.size: int = self._comm.Get_size()
+        self.library = " ".join(mpi.Get_library_version().split(",")[0].split()[:3])
+        self.everyone = list(range(self.size))
+        self.lost = False  # somebody does not answer: there is no common end
+        self.code = 1  # with which all end then
+        cores = sum(1 << core for core in os.sched_getaffinity(0))
+        me = {"node": node_name(), "pid": os.getpid(), "boot": boot_id(), "cores": cores}
+        self.all: list[dict[str, Any]] = self.exchange([me])
+        self.nodes = Nodes.of([each["node"] for each in self.all])
+        self.hall = halls.open_for(self)
+        self.heard_s = time.monotonic()  # of the first rank, by the second one
+        if self.rank == 0:
+            threading.Thread(target=self._live, name="pulse", daemon=True).start()
+
+    @property
+    def meet(self) -> str:
+        """By what the ranks of a node meet: shared `memory`, or `messages`."""
+        return "messages" if self.hall is None else "memory"
+
+    def _live(self) -> None:
+        """Tell the second rank again and again that this one lives, whatever else it does."""
+        while not self.lost:
+            self.send(1, PULSE, None)
+            time.sleep(PULSE_S)
+
+    def look_at_lead(self, silent_s: float) -> None:
+        """On the second rank: raise `Late` if the first one, which judges all others, is silent."""
+        if self.rank != 1:
+            return
+        now = time.monotonic()
+        while self.take(PULSE, 0):
+            self.heard_s = now
+        if now - self.heard_s > silent_s:
+            raise Late(f"{self.name(0)} gave no sign of life for {silent_s:.0f} s")
+
+    def exchange(self, mine: list[Any]) -> list[Any]:
+        """Put the lists of all ranks together, and give the whole to all."""
+        both = self.gather(self.everyone, self.rank, mine, lambda a, b: a + b, START_S)
+        found: list[Any] = self.spread(self.everyone, self.rank, both, 2 * START_S)
+        return found
+
+    def name(self, rank: int) -> str:
+        """Say who a rank is."""
+        who = self.all[rank]
+        return f"rank {rank} on {who['node']} (pid {who['pid']})"
+
+    def send(self, to: int, tag: int, data: Any) -> None:
+        """Send without waiting; the data is kept until it has gone."""
+        with self._lock:
+            self._sending = [each for each in self._sending if not each.Test()]
+            self._sending.append(self._comm.isend(data, dest=to, tag=tag))
+
+    def take(self, tag: int, source: int | None = None) -> tuple[int, Any] | None:
+        """Return who sent a message that is here, and the message; None if there is none."""
+        status = self._status()
+        with self._lock:
+            if self._sending:
+                self._sending = [each for each in self._sending if not each.Test()]
+            wanted = self._any if source is None else source
+            if not self._comm.iprobe(source=wanted, tag=tag, status=status):
+                return None
+            who = status.Get_source()
+            return who, self._comm.recv(source=who, tag=tag)
+
+    def wait(
+        self,
+        source: int | None,
+        tag: int,
+        limit_s: float = SOON_S,
+        meanwhile: Callable[[], None] = lambda: None,
+        pause_s: float = PAUSE_MOST_S,
+    ) -> tuple[int, Any]:
+        """Return a message, and who sent it; `Late` after the limit, or what `meanwhile` raises."""
+        began = time.monotonic()
+        while True:
+            found = self.take(tag, source)
+            if found is not None:
+                return found
+            meanwhile()
+            waited = time.monotonic() - began
+            if waited > limit_s:
+                raise Late(f"nothing came from rank {source} for {waited:.0f} s")
+            if waited < SPIN_S:
+                os.sched_yield()
+            else:
+                time.sleep(max(LEAST_PAUSE_S, min(pause_s, waited / 10)))
+
+    def gather(
+        self,
+        members: Sequence[int],
+        here: int,
+        mine: Any,
+        merge: Callable[[Any, Any], Any],
+        limit_s: float = SOON_S,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Any:
+        """Merge what all members have, in their order, up a tree; the first one gets it all.
+
+        `here` is this rank's place among the members.
+        """
+        mask = 1
+        while mask < len(members):
+            if here & mask:
+                self.send(members[here - mask], UP, mine)
+                return None
+            if here + mask < len(members):
+                _, theirs = self.wait(members[here + mask], UP, limit_s, meanwhile)
+                mine = merge(mine, theirs)
+            mask <<= 1
+        return mine
+
+    def spread(
+        self,
+        members: Sequence[int],
+        here: int,
+        data: Any,
+        limit_s: float = SOON_S,
+        meanwhile: Callable[[], None] = lambda: None,
+        tag: int = DOWN,
+    ) -> Any:
+        """Give what the first member has to all, down the same tree."""
+        mask = 1
+        while mask < len(members) and not here & mask:
+            mask <<= 1
+        if here:
+            pause = PAUSE_MOST_S if tag == DOWN else 4 * PAUSE_MOST_S
+            _, data = self.wait(members[here - mask], tag, limit_s, meanwhile, pause)
+        while mask > 1:
+            mask >>= 1
+            if here + mask < len(members):
+                self.send(members[here + mask], tag, data)
+        return data
+
+    def level(self, members: Sequence[int], here: int, meanwhile: Callable[[], None]) -> None:
+        """Leave together: a dissemination barrier of ranks that are all here, or nearly."""
+        step, count = 1, len(members)
+        while step < count:
+            self.send(members[(here + step) % count], LEVEL, step)
+            self.wait(members[(here - step) % count], LEVEL, SOON_S, meanwhile, LEAST_PAUSE_S)
+            step <<= 1
+
+    def order(self, what: dict[str, Any] | None, silent_s: float = IDLE_S) -> dict[str, Any]:
+        """Give all ranks what the first one says next; `Late` where it is silent for so long."""
+
+        def look() -> None:
+            self.look_at_lead(silent_s)
+
+        found: dict[str, Any] = self.spread(self.everyone, self.rank, what, IDLE_S, look, ORDER)
+        return found
+
+    def flush(self, limit_s: float = SOON_S) -> None:
+        """Wait until all that was sent has gone."""
+        until = time.monotonic() + limit_s
+        while time.monotonic() < until:
+            with self._lock:
+                self._sending = [each for each in self._sending if not each.Test()]
+            if not self._sending:
+                return
+            time.sleep(LEAST_PAUSE_S)
+
+    def abort(self) -> None:
+        """End all ranks at once, those that do not answer, too; the launcher does that."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        time.sleep(SAID_S)
+        self._comm.Abort(self.code)
