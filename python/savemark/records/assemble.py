@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from savemark.errors import usage
+from savemark.records import mixed
 from savemark.records.frame import HEAD
 from savemark.records.gather import Skipped
 from savemark.records.imported import PROBE, Reading
@@ -43,7 +44,8 @@ def write_folder(
     kept = [_keep(source, path / "originals") for source in sources]
     lines = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in entries)
     (path / "records.jsonl").write_text(lines, encoding="utf-8")
-    said = [*notes(sources), *(f"{each.path}: skipped: {each.why}" for each in skipped)]
+    said = [*notes(sources), *mixed.warnings(sources)]
+    said += [f"{each.path}: skipped: {each.why}" for each in skipped]
     (path / "log.txt").write_text("".join(f"{line}\n" for line in said), encoding="utf-8")
     whole = {
         "schema": 1,
@@ -256,8 +258,9 @@ def _titles(sources: list[Reading]) -> str:
 
 
 def _level(level: object) -> tuple[bool, object]:
-    """Order numbers by value and keep words as they came: `sorted` is stable."""
-    return isinstance(level, str), 0 if isinstance(level, str) else level
+    """Order numbers by value and keep all else as it came: `sorted` is stable."""
+    known = isinstance(level, int | float)
+    return not known, level if known else 0
 
 
 def _host(sources: list[Reading]) -> Json:

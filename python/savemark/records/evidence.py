@@ -10,6 +10,7 @@ tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
         "sha256": "…", "file": "…",     # of the file that was read
         "timer_resolution_ns": 10_000_000,
         "client_memory_bytes": …, "valid": True | False | None, "message": "[INVALID] …",
+        "place": "/lustre/x",           # the directory that it measured
     }
     phase |= {
         # What was promised when the clock stopped: none (buffered), each (sync per write), end (one
@@ -47,6 +48,9 @@ from typing import Any
 
 import polars as pl
 
+from savemark.records import io500
+from savemark.study.keys import gpu_count, is_on_gpus
+
 Json = dict[str, Any]
 
 SOURCE = {
@@ -66,6 +70,9 @@ TRIAL = {
     "payload_kind": pl.String,
     "state_given": pl.Boolean,
     "kept": pl.Boolean,  # the file that is read stays for the next trial
+    "transfer_asked": pl.String,  # between files and GPUs
+    "gpu_count": pl.Int64,  # GPUs that bytes were moved to or from
+    "pages": pl.String,  # of the memory that bytes move through: asked to be huge or small, or not
 }
 CONDITIONS = {
     "interposed": pl.String,  # "fsync by /tmp/x.so, …"; empty where the C library provides all
@@ -95,10 +102,16 @@ CLAIM = {
     "arithmetic": pl.String,
     "shifted": pl.Boolean,
     "gds_bytes": pl.Int64,
+    "stall_ns": pl.Int64,  # of a save out of GPUs: until everything was copied
     # Of a mounted bucket: whether a read found it mounted anew, its cache empty; whether what was
     # written was looked for in the bucket itself.
     "past_mount": pl.Boolean,
+    # Of several ranks: by how much later than the first the last one started, and how true that is.
+    "start_skew_ns": pl.Int64,
+    "clock_error_ns": pl.Int64,
 }
+# Of live trials on several ranks.
+RANKS = {"rank_count": pl.Int64, "node_count": pl.Int64}
 MEASURED = {
     # Of an open loop: I/Os due, started, and started late.
     "slip_due": pl.Int64,
@@ -119,16 +132,32 @@ MEASURED = {
     "payload_zero_share": pl.Float64,
     "payload_repeated_share": pl.Float64,
     "payload_entropy_bits": pl.Float64,  # per byte, 0 to 8
+    # cuFile's own counts: bytes, and transfers by their way.
+    "cufile_read_bytes": pl.Int64,
+    "cufile_written_bytes": pl.Int64,
+    "cufile_nvidia_fs": pl.Int64,
+    "cufile_peer_to_peer": pl.Int64,
+    "cufile_posix": pl.Int64,
 }
-# The parts of a phase that these columns are read from.
+# Of each part of a phase that is an object: the columns, and the fields that they hold.
 PARTS = {
-    part: [name.removeprefix(f"{part}_") for name in MEASURED if name.startswith(f"{part}_")]
-    for part in ("slip", "machine", "extents", "payload")
+    part: [
+        (name, name.removeprefix(f"{part}_")) for name in MEASURED if name.startswith(f"{part}_")
+    ]
+    for part in ("slip", "machine", "extents", "payload", "cufile")
 }
-COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **MEASURED}
+COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **RANKS, **MEASURED}
+
+LIMITS = [(n, n.removeprefix("limit_")) for n in CONDITIONS if n.startswith("limit_")]
+
+# Pages of memory, as the column `pages` has them.
+ASKED_HUGE, NOT_ASKED = "huge", "not asked"
 
 # The phases that move bytes to the storage and back; ours, and those of imported tools.
-WRITES = ("save", "write", "rewrite", "random_write", "iterate", "upload")
+WRITES = (
+    *("save", "write", "rewrite", "random_write", "iterate", "upload"),
+    *("ior-easy-write", "ior-hard-write"),
+)
 # The solver's policies: what a save promises, and whether a crash leaves a whole state. One that is
 # not durable is `none` by its record.
 POLICIES = {
@@ -140,7 +169,10 @@ POLICIES = {
     "rename": ("rename", True),
     "double_buffer": ("behind", True),
 }
-READS = ("restore", "read", "reread", "random_read", "download")
+READS = (
+    *("restore", "read", "reread", "random_read", "download"),
+    *("ior-easy-read", "ior-hard-read"),
+)
 
 
 def of_record(record: Json, version: str) -> Json:
@@ -158,15 +190,44 @@ def of_record(record: Json, version: str) -> Json:
         "tool_message": source.get("message"),
         "workload": trial.get("workload"),
         "payload_kind": trial.get("payload"),
-        "state_given": bool(trial.get("state")) if "state" in trial else None,
+        "state_given": _own_state(trial.get("state")) if "state" in trial else None,
         "kept": trial.get("keep"),
+        "transfer_asked": trial.get("transfer") if trial.get("storage") == "gds" else None,
+        "gpu_count": _gpus(trial),
+        "pages": _pages(record, trial),
         "interposed": _interposed(met),
         "traced": met.get("traced"),
     }
     mount, limits = met.get("mount") or {}, met.get("limits") or {}
     row |= {"mount_options": mount.get("options"), "filesystem_class": mount.get("class")}
     row["write_cache"] = met.get("write_cache")
-    return row | {name: limits.get(name.removeprefix("limit_")) for name in _limits()}
+    return row | {column: limits.get(name) for column, name in LIMITS}
+
+
+def _gpus(trial: Json) -> int | None:
+    """Count the GPUs that a trial moves bytes to or from; None where it has none."""
+    if trial.get("storage") == "gds" and trial.get("transfer") != "cpu":
+        return gpu_count(str(trial.get("gpus") or "0"))
+    if is_on_gpus(state := trial.get("state")):
+        return gpu_count(str(state).partition(":")[2] or "0")
+    return None
+
+
+def _pages(record: Json, trial: Json) -> str | None:
+    """Tell which pages were asked for; tools ask for none, and trials without that option are huge.
+
+    Imported files do not tell.
+    """
+    if _source(record):
+        return None
+    if record.get("tool"):
+        return NOT_ASKED
+    return ASKED_HUGE if trial.get("huge_pages", True) else "small"
+
+
+def _own_state(state: object) -> bool:
+    """Tell whether the state was the user's own files."""
+    return bool(state) and not is_on_gpus(state)
 
 
 def _runner(record: Json, version: str) -> Json:
@@ -198,17 +259,32 @@ def of_phase(phase: Json, record: Json) -> Json:
     if not imported:
         workers = phase.get("workers")
         row["time_base"] = "wall"
+        row["rank_count"] = (phase.get("ranks") or {}).get("of")
+        row["node_count"] = (phase.get("nodes") or {}).get("of")
         row["worker_count"] = len(workers) if workers else phase.get("worker_count")
         row["transfer_bytes"] = trial.get("transfer_size", trial.get("chunk_size"))
         row["dataset_bytes"] = trial.get("size")
         row |= _promise(phase, trial)
+        if trial.get("workload") == "io500":
+            row |= _of_io500(phase, trial, row)
         if trial.get("workload") == "iterate":
             spent = phase.get("thread_time") or {}
             row["thread_io_ns"] = spent.get("write_ns", 0) + spent.get("sync_ns", 0)
     for part, names in PARTS.items():
         found = phase.get(part) or {}
-        row |= {f"{part}_{name}": found.get(name) for name in names}
+        row |= {column: found.get(name) for column, name in names}
     return row
+
+
+def _of_io500(phase: Json, trial: Json, row: Json) -> Json:
+    """What phases of one trial do not share: their I/Os, and what IO500 says against them."""
+    name = str(phase.get("name"))
+    said = "; ".join(io500.against(phase, trial))
+    own: Json = {"tool_valid": False, "tool_message": f"{name}: {said}"} if said else {}
+    if not name.startswith("ior"):
+        return own | {"transfer_bytes": None, "dataset_bytes": None}
+    transfer = io500.HARD_TRANSFER if name.startswith("ior-hard") else row["transfer_bytes"]
+    return own | {"transfer_bytes": transfer, "dataset_bytes": phase.get("user_bytes")}
 
 
 def _promise(phase: Json, trial: Json) -> Json:
@@ -221,7 +297,9 @@ def _promise(phase: Json, trial: Json) -> Json:
     # Of a program, CRIU's own files are no checkpoint: nothing says that they are complete.
     if trial.get("workload") == "checkpoint" or trial.get("mode") in ("stream", "tmpfs"):
         return {"contract": "rename" if phase.get("durable") else "none", "atomic": True}
-    return {"contract": trial.get("sync") if phase.get("durable") else "none", "atomic": False}
+    # IO500 has no choice: one flush at the end of each write.
+    sync = "end" if trial.get("workload") == "io500" else trial.get("sync")
+    return {"contract": sync if phase.get("durable") else "none", "atomic": False}
 
 
 def _interposed(met: Json) -> str | None:
@@ -229,7 +307,3 @@ def _interposed(met: Json) -> str | None:
     if found is None:
         return None
     return ", ".join(f"{each['function']} by {each['library']}" for each in found)
-
-
-def _limits() -> list[str]:
-    return [name for name in CONDITIONS if name.startswith("limit_")]

@@ -46,6 +46,12 @@ LATENCY = (
     *("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns"),
     "max_ns",
 )
+# Columns, and the fields of a part of a phase that they hold.
+LATENCIES = {
+    kind: [(f"{kind}_{name}", name) for name in LATENCY] for kind in ("latency", "sync_latency")
+}
+DEVICE = [(f"device_{name}", name) for name in ("name", "read_bytes", "written_bytes", "flushes")]
+CACHE = [(f"cache_{n}", n) for n in ("state", "resident_pages", "total_pages", "method")]
 TAIL = {
     "started_unix_ns": pl.Int64,
     "io_count": pl.Int64,
@@ -76,8 +82,7 @@ TAIL = {
     "thread_compute_ns": pl.Int64,
     "thread_write_ns": pl.Int64,
     "thread_sync_ns": pl.Int64,
-    **{f"latency_{name}": pl.Int64 for name in LATENCY},
-    **{f"sync_latency_{name}": pl.Int64 for name in LATENCY},
+    **{column: pl.Int64 for columns in LATENCIES.values() for column, _ in columns},
     "error_kind": pl.String,
     "error_message": pl.String,
     **evidence.COLUMNS,
@@ -247,13 +252,12 @@ def _phase(phase: Json) -> Json:
     row |= {name: phase.get(name) for name in (*PHASE, "verified", "durable")}
     row |= _promises(phase)
     device, cache = phase.get("device") or {}, phase.get("cache") or {}
-    row |= {f"device_{n}": device.get(n) for n in ("name", "read_bytes", "written_bytes")}
-    row["device_flushes"] = device.get("flushes")
-    row |= {f"cache_{n}": cache.get(n) for n in ("state", "resident_pages", "total_pages")}
-    row["cache_method"] = cache.get("method")
+    row |= {column: device.get(name) for column, name in DEVICE}
+    row |= {column: cache.get(name) for column, name in CACHE}
     row |= {f"thread_{n}": v for n, v in (phase.get("thread_time") or {}).items()}
-    for kind in ("latency", "sync_latency"):
-        row |= {f"{kind}_{n}": (phase.get(kind) or {}).get(n) for n in LATENCY}
+    for kind, columns in LATENCIES.items():
+        latency = phase.get(kind) or {}
+        row |= {column: latency.get(name) for column, name in columns}
     for stage in phase.get("stages") or []:
         name = f"stage_{stage['name']}_ns"
         row[name] = row.get(name, 0) + stage["elapsed_ns"]

@@ -47,13 +47,14 @@ def gather(
                 readings.append(_named(reading, label, path.resolve().name, inside, pattern))
     kept, doubles = _once(readings)
     if not kept:
-        raise _nothing(skipped)
+        raise _nothing(arguments, skipped)
     return kept, skipped + doubles
 
 
-def _nothing(skipped: list[Skipped]) -> SavemarkError:
+def _nothing(arguments: Sequence[str], skipped: list[Skipped]) -> SavemarkError:
     if not skipped:
-        return usage("there is no file in it", "name result files or folders that hold some")
+        why = f"{', '.join(arguments)}: there is no file in it"
+        return usage(why, "name result files, folders that hold some, or a run (it has a run.json)")
     first = skipped[0]
     return usage(
         f"none of {len(skipped)} files is a result file that savemark knows",
@@ -80,8 +81,9 @@ def _named(
             found = replace(found, notes=[*found.notes, note])
         else:
             found = apply(found, stated)
-    own = label or found.label or folder or "imported"
-    return replace(reading, found=replace(found, label=own))
+    said = label or found.label
+    placed = replace(found, label=said or folder or "imported")
+    return replace(reading, found=placed, placed=bool(said))
 
 
 def _once(readings: list[Reading]) -> tuple[list[Reading], list[Skipped]]:

@@ -51,6 +51,7 @@ class Reading:
     source: Source
     format: str
     found: Imported
+    placed: bool = False  # whether somebody has said where it ran: its label is no folder's name
 
     @property
     def path(self) -> Path:

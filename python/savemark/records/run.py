@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from savemark.errors import usage
 
 Json = dict[str, Any]
@@ -44,7 +46,7 @@ class Entry:
     def record(self) -> Json | None:
         """The engine's record, none for a failed trial."""
         if isinstance(self.kept, bytes):
-            found: Json = json.loads(self.kept)["record"]
+            found: Json = parse(self.kept)["record"]
             return found
         return self.kept
 
@@ -190,9 +192,17 @@ def _head_of(line: bytes) -> Json:
     """
     cut = line.find(FINISHED)
     if cut < 0 or not line.endswith(WHOLE):
-        found: Json = json.loads(line)
-        return found
-    return {**json.loads(line[:cut] + b"}"), "status": "ok", "record": {}}
+        return parse(line)
+    return {**parse(line[:cut] + b"}"), "status": "ok", "record": {}}
+
+
+def parse(line: bytes) -> Json:
+    """Return the object in a line of `records.jsonl`."""
+    try:
+        found: Json = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        found = json.loads(line)  # also reads NaN, which is no JSON and which Python writes
+    return found
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from savemark.study.keys import Trial
+from savemark.study.keys import Trial, ranks_of
 
 # Per trial: opening files, durability, removing them, starting threads.
 OVERHEAD_S = 0.05
@@ -20,6 +20,8 @@ PIPE_BYTES_PER_S = 4e8
 # One item made, looked at, read, renamed and removed; one cell of the solver.
 ITEM_S = 5e-5
 CELL_S = 1e-9
+# Bytes of one I/O in the hard part of IO500; not from records.io500, which is heavy to import.
+HARD_TRANSFER = 47_008
 
 
 @dataclass(frozen=True)
@@ -133,16 +135,35 @@ def _iterate(trial: Trial, label: str, rates: Rates) -> Cost:
 
 def _geometry(trial: Trial, label: str, rates: Rates) -> Cost:
     """Estimate `shared_file` and `file_per_process`, which write everything and read it back."""
-    size = float(trial["block_size"]) * int(trial["segments"]) * int(trial["workers"])
+    workers = int(trial["workers"]) * ranks_of(trial)
+    size = float(trial["block_size"]) * int(trial["segments"]) * workers
     storage = _storage(trial, label, rates)
     limit = float(trial.get("phase_deadline") or math.inf)
     seconds = sum(min(size / speed, limit) for speed in (storage.save, storage.restore))
     return Cost(rates.overhead_s + seconds, size, size)
 
 
+def _io500(trial: Trial, label: str, rates: Rates) -> Cost:
+    """Estimate `io500`: four writes until the deadline, and what looks at what they made.
+
+    What a storage that nobody has measured takes up until then is not known.
+    """
+    limit, workers = float(trial["phase_deadline"]), int(trial["workers"]) * ranks_of(trial)
+    storage = rates.storages.get((label, str(trial.get("storage"))))
+    most = limit * storage.save if storage else 0.0
+    each = float(trial["block_size"]), float(trial["segments"]) * HARD_TRANSFER
+    sizes = [size * workers for size in each]
+    moved = [min(size, most) for size in sizes]
+    reads = sum(moved) / storage.restore if storage else 2 * limit
+    writes = sum(moved) / storage.save if storage else 2 * limit
+    items = min(float(trial["files_per_worker"]) * workers, limit / ITEM_S)
+    held = sum(moved) + items * 4096
+    return Cost(rates.overhead_s + writes + reads + 8 * items * ITEM_S, held, held)
+
+
 def _transfers(trial: Trial, label: str, rates: Rates) -> Cost:
     """Estimate `sequential`, `random` and `strided`, which lay out what they read or overwrite."""
-    files = int(trial.get("files") or 0) * int(trial.get("workers") or 1) or 1
+    files = int(trial.get("files") or 0) * int(trial.get("workers") or 1) * ranks_of(trial) or 1
     size, storage = float(trial["size"]) * files, _storage(trial, label, rates)
     reads = trial.get("operation") == "read" or trial.get("reads") is not None
     random = trial["workload"] == "random"
@@ -175,6 +196,7 @@ MODELS: dict[str, Callable[[Trial, str, Rates], Cost]] = {
     "copy": _copy,
     "process": _program,
     "iterate": _iterate,
+    "io500": _io500,
     "shared_file": _geometry,
     "file_per_process": _geometry,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,8 +15,23 @@ Trial = dict[str, Any]
 AUTO = "auto"
 # Keys that the engine does not know; the level of `tool` that is the engine.
 TOOL, MOUNT_CACHE = "tool", "mount_cache"
-OURS = (TOOL, MOUNT_CACHE)
+RANKS, NODES, RANKS_PER_NODE = PLACES = ("ranks", "nodes", "ranks_per_node")
+OURS = (TOOL, MOUNT_CACHE, *PLACES)
 ENGINE = "savemark"
+
+# `state: gpu`, `gpu:0`, `gpu:0-7`: generated in the memory of GPUs, not a directory.
+ON_GPUS = re.compile(r"gpu(:.*)?")
+
+
+def gpu_count(numbers: str) -> int:
+    """Count the GPUs of a list such as `0`, `0,1`, `0+1` or `0-7`, as the engine reads it."""
+    parts = [part.partition("-") for part in re.split("[,+]", numbers)]
+    return sum(int(last) - int(first) + 1 if dash else 1 for first, dash, last in parts)
+
+
+def is_on_gpus(state: object) -> bool:
+    """Tell whether the option `state` of a trial means the memory of GPUs."""
+    return isinstance(state, str) and ON_GPUS.fullmatch(state) is not None
 
 
 @dataclass(frozen=True)
@@ -149,6 +165,12 @@ def tool_of(trial: Trial) -> str | None:
     return None if tool in (None, ENGINE) else str(tool)
 
 
+def ranks_of(trial: Trial) -> int:
+    """Return how many ranks a trial has, as far as it says so: one without a word of them."""
+    each, nodes = trial.get(RANKS_PER_NODE), trial.get(NODES)
+    return int(trial.get(RANKS) or int(each or 1) * int(nodes or 1))
+
+
 def _ours() -> list[Key]:
     """Return the keys that the engine does not know: who runs a trial, and around it."""
     from savemark.tools.commands import RUNNABLE
@@ -156,9 +178,18 @@ def _ours() -> list[Key]:
     tools, caches = (ENGINE, *RUNNABLE), ("cold", "warm")
     who = "Which program does it: this one, or another whose output is held to the same checks."
     how = "Of a mounted bucket, before a read: mounted anew with an empty cache, or left as it is."
+    some = {
+        RANKS: "Processes that run a trial, of those that mpirun or srun started; all without it.",
+        NODES: "Nodes that they are on; all without it.",
+        RANKS_PER_NODE: "Processes on each of these nodes.",
+    }
     return [
         Key(TOOL, who, ENGINE, "string", nullable=False, choices=tools),
         Key(MOUNT_CACHE, how, "cold", "string", nullable=False, choices=caches),
+        *(
+            Key(name, text, None, "integer", nullable=True, choices=())
+            for name, text in some.items()
+        ),
     ]
 
 

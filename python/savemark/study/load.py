@@ -31,6 +31,7 @@ FIELDS = [
     "parts",
     "checks",
     "mount",
+    "expect",
 ]
 OF_A_PART = ["trial", "factors", "exclude"]
 ORDERS = ["shuffled", "listed"]
@@ -94,6 +95,7 @@ class _Reader:
             parts=self.parts(list(factors)),
             checks=self.checks(),
             mounts=self.mounts(),
+            expect=self.expect(),
             places=self.places,
         )
 
@@ -265,6 +267,23 @@ class _Reader:
             return read(self.root["mount"])
         except SavemarkError as error:
             self.fail(self.root, "mount", "", error.message, error.hint)
+
+    def expect(self) -> list[str]:
+        """Read what the figures have to be; each line is one expectation."""
+        if "expect" not in self.root:
+            return []
+        from savemark.study import expect
+
+        lines, found = self.root["expect"], []
+        if not isinstance(lines, CommentedSeq):
+            self.fail(self.root, "expect", "", "expected a list", f"- {expect.EXAMPLE}")
+        for place, line in enumerate(lines):
+            try:
+                found.append(expect.parse(expect.written(line)).text)
+            except SavemarkError as error:
+                where = f"{self.file}:{lines.lc.item(place)[0] + 1}"
+                raise usage(f"{where}: expect[{place}]: {error.message}", error.hint) from None
+        return found
 
     def checks(self) -> dict[str, dict[str, float]]:
         """Read the limits of honesty checks that this study sets: `HC-13: {seconds: 300}`."""

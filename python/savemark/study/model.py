@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from savemark.study.keys import AUTO, Keys, Trial
+from savemark.study.keys import AUTO, Keys, Trial, tool_of
 
 # Storages that have no target.
 PLACELESS = ("null", "memory")
@@ -22,7 +22,10 @@ SMALLEST_CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Missing:
-    """What the engine refuses here: levels, with the target's label, and why."""
+    """What cannot be done here: levels, with the target's label, and why.
+
+    The engine refuses it in this place, or another tool cannot express it.
+    """
 
     rule: dict[str, Any]
     reason: str
@@ -64,6 +67,8 @@ class Study:
     most_trials: int | None = None
     # How buckets are mounted (name, command, unmount): each bucket is a target once for each.
     mounts: list[dict[str, str]] = field(default_factory=list)
+    # What the figures have to be, a line each: `write.bandwidth >= 80 GiB/s` (study/expect.py).
+    expect: list[str] = field(default_factory=list)
     # Where a section stands in the file ("ceilings.write" -> "x.yaml:12"); for messages only.
     places: dict[str, str] = field(default_factory=dict, compare=False)
 
@@ -112,7 +117,16 @@ class Study:
         names = list(self.factors)
         levels = itertools.product(*self.factors.values())
         cells = [dict(zip(names, chosen, strict=True)) for chosen in levels]
-        return [cell for cell in cells if not any(_matches(cell, rule) for rule in self.exclude)]
+        return [cell for cell in cells if not any(matches(cell, rule) for rule in self.exclude)]
+
+    def measured(self, labels: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the cells that can be measured on any of these targets."""
+        return [c for c in self.cells() if any(self.missing_at(at, c) is None for at in labels)]
+
+    def tools(self, labels: Sequence[str]) -> list[str]:
+        """Return the other programs that run something of this on any of these targets."""
+        tools = (tool_of({**self.own(cell), **cell}) for cell in self.measured(labels))
+        return list(dict.fromkeys(tool for tool in tools if tool))
 
     def cells_at(self, label: str) -> list[dict[str, Any]]:
         """Return the cells that can be measured on the target `label`."""
@@ -121,7 +135,7 @@ class Study:
     def missing_at(self, label: str, cell: Mapping[str, Any]) -> Missing | None:
         """Return why a cell cannot be measured on the target `label`; None where it can."""
         here = {**cell, "target": label}
-        return next((each for each in self.missing if _matches(here, each.rule)), None)
+        return next((each for each in self.missing if matches(here, each.rule)), None)
 
     def useful_ceilings(self) -> dict[str, Trial]:
         """Return the ceilings that can bind a cell: no codec that no cell uses."""
@@ -231,8 +245,8 @@ def _rewrites(trial: Trial) -> bool:
     return not once or trial.get("duration") is not None
 
 
-def _matches(cell: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
-    """Whether a cell has the level, or one of the levels, that a rule names."""
+def matches(cell: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
+    """Tell whether a cell has the level, or one of the levels, that a rule names."""
     return all(
         k in cell and cell[k] in (v if isinstance(v, list) else [v]) for k, v in rule.items()
     )
@@ -246,4 +260,9 @@ def setting_name(factors: Mapping[str, Any]) -> str:
         words.append(str(rest.pop("codec")))
         if "streams" in rest:
             words[-1] += f" × {rest.pop('streams')}"
-    return " ".join([*words, *(f"{key}={level}" for key, level in rest.items())])
+    return " ".join([*words, *(f"{key}={_levels(level)}" for key, level in rest.items())])
+
+
+def _levels(level: Any) -> str:
+    """Return a level, or several as they are asked for: `16|36`."""
+    return "|".join(map(str, level)) if isinstance(level, list) else str(level)

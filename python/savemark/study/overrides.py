@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from savemark.errors import usage
-from savemark.study.keys import AUTO, TOOL, Keys
+from savemark.study.keys import AUTO, TOOL, Keys, is_on_gpus
 from savemark.study.model import Study
 
 # `--state process`: a running program instead of a state in memory, or of files.
@@ -41,7 +41,8 @@ def override(study: Study, flags: Mapping[str, str], keys: Keys) -> Study:
             factors[name] = values
         else:
             trial[name] = values[0]
-            if name != TOOL:  # ceilings are this program's own
+            # Ceilings are this program's own, and in the host's memory.
+            if name != TOOL and not is_on_gpus(values[0]):
                 defaults[name] = values[0]
     exclude = [rule for rule in study.exclude if _still_possible(rule, factors)]
     changed = replace(study, trial=trial, defaults=defaults, factors=factors, exclude=exclude)
@@ -82,6 +83,8 @@ def _still_possible(rule: Mapping[str, object], factors: Mapping[str, list[objec
 
 def _directory(value: object) -> object:
     """Return a state directory as an absolute path: a run may be resumed from elsewhere."""
+    if is_on_gpus(value):
+        return value
     path = Path(str(value))
     if value is not None and not path.is_dir():
         raise usage(f"--state {value}: no such directory", "name a directory whose files to save")

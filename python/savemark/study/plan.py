@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from savemark.errors import SavemarkError, from_exception, usage
+from savemark.errors import Inexpressible, SavemarkError, from_exception, usage
+from savemark.study import inexpressible
+from savemark.study.inexpressible import Refusal
 from savemark.study.keys import Keys, Trial, resolve
-from savemark.study.model import PART, Study, setting_name
+from savemark.study.model import PART, Missing, Study, setting_name
 
 # The smallest size that `auto` chooses.
 SMALLEST_AUTO_BYTES = 16 << 20
@@ -82,22 +84,36 @@ def _ordered(study: Study, one: list[Entry], rng: random.Random) -> list[Entry]:
     return one
 
 
-def validate(study: Study, keys: Keys, targets: list[tuple[str, str]]) -> None:
-    """Let the engine check every setting and ceiling before anything runs."""
+def validate(study: Study, keys: Keys, targets: list[tuple[str, str]]) -> list[Missing]:
+    """Let the engine check every setting and ceiling before anything runs.
+
+    Return what other tools cannot express of it; a tool that can do nothing at all is an error.
+    """
     from savemark._engine import EngineError
 
     if not study.cells():
         raise usage(f"study {study.name}: `exclude` leaves no setting")
     sized = study.with_size(SMALLEST_AUTO_BYTES)
+    refusals: list[Refusal] = []
     for label, target, where, own, factors in _sections(sized, targets):
         try:
             resolve(sized.trial_at(label, own, factors, keys), target)
+        except Inexpressible as error:
+            refusals.append(Refusal(label, dict(factors), error, where))
         except (EngineError, SavemarkError) as error:
-            shown = from_exception(error)
-            assert shown is not None
-            place = f"{study.places[where]}: " if where in study.places else ""
-            setting = f" ({setting_name(factors)})" if factors else ""
-            raise usage(f"{place}{where}{setting}: {shown.message}", shown.hint) from None
+            raise _where(study, where, factors, error) from None
+    if none := inexpressible.useless(study, [label for label, _ in targets], refusals):
+        raise _where(study, none.where, none.cell, none.error)
+    return inexpressible.missing(study, refusals)
+
+
+def _where(study: Study, where: str, factors: Mapping[str, Any], error: Exception) -> SavemarkError:
+    """Return the error with the section and the setting that it is of."""
+    shown = from_exception(error)
+    assert shown is not None
+    place = f"{study.places[where]}: " if where in study.places else ""
+    setting = f" ({setting_name(factors)})" if factors else ""
+    return usage(f"{place}{where}{setting}: {shown.message}", shown.hint)
 
 
 def _sections(

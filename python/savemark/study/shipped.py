@@ -23,5 +23,5 @@ def find(name: str) -> Path:
         return Path(name)
     raise usage(
         f"`{name}` is neither a study nor a directory",
-        f"{did_you_mean(name, list(known))} For a directory write ./{name}, and create it first",
+        f"for a directory write ./{name} and create it first; {did_you_mean(name, list(known))}",
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import savemark.study.cost as model
-from savemark.study.keys import OURS, Keys, Trial, resolve
+from savemark.study.keys import OURS, Keys, Trial, is_on_gpus, resolve
 from savemark.study.model import PLACELESS, Study
 from savemark.study.plan import SMALLEST_AUTO_BYTES, Entry, block
 
@@ -69,7 +69,7 @@ def assume_storage(rates: model.Rates, study: Study, keys: Keys, labels: list[st
 
 def _codec(trial: Trial, keys: Keys, run: Run) -> model.Codec:
     keep = keys.accepted("codec", "null") - {"target", *OURS}
-    probe = {k: v for k, v in trial.items() if k in keep}
+    probe = {k: v for k, v in trial.items() if k in keep and not is_on_gpus(v)}
     probe |= {"workload": "codec", "storage": "null", "size": CODEC_BYTES, "workers": 1}
     phases = _phases(run(probe))
     encode, decode = phases["encode"], phases["decode"]
@@ -86,6 +86,8 @@ def _storage(trial: Trial, place: str, keys: Keys, run: Run) -> model.Storage:
     keep = keys.accepted(own, trial["storage"]) - {"level", "state", *OURS}
     probe = {k: v for k, v in trial.items() if k in keep}
     probe |= {"workload": "checkpoint", "codec": "none", "streams": 4}
+    if trial["storage"] == "gds":
+        probe["transfer"] = "cpu"  # a checkpoint looks at its bytes, which stay on GPUs otherwise
     probe["size"] = calibration_bytes(free_bytes(place))
     phases = _phases(run({**probe, "target": place}))
     return model.Storage(save=_rate(phases["save"]), restore=_rate(phases["restore"]))

@@ -9,10 +9,11 @@ is damaged is a usage error that names the file. How savemark runs a tool is in 
 from __future__ import annotations
 
 import importlib
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from savemark.records.imported import Imported
-from savemark.tools.source import Source
+if TYPE_CHECKING:
+    from savemark.records.imported import Imported
+    from savemark.tools.source import Source
 
 # In this order a file is offered to them, so one that is sure of its own comes first.
 NAMES = (

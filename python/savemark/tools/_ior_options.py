@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import PurePosixPath
 from typing import Any
 
 from savemark.records.run import Json
@@ -83,6 +84,12 @@ class Options:
         nodes = self.count("", "nodes")
         moved = any(self.on(f, n) for f, n in (("C", "reorderTasks"), ("Z", "reorderTasksRandom")))
         return None if nodes is None else moved and nodes > 1
+
+    @property
+    def place(self) -> str | None:
+        """The directory of the file that it wrote and read."""
+        found = self.words.get("o") or self.named("test filename", "testFileName")
+        return str(PurePosixPath(str(found)).parent) if found else None
 
     def factors(self) -> Json:
         """Return what a study would vary."""

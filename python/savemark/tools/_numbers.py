@@ -13,6 +13,8 @@ DECIMAL = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
 MOST_DIGITS = 40
 # Beyond these no product or quotient of two numbers is safe, and nothing was ever measured.
 LEAST, MOST = 1e-30, 1e30
+MOST_WHOLE = 18  # digits of a whole number that a column holds
+MOST_S = 10**12  # no measurement takes thirty thousand years
 
 
 def number(value: Any) -> float | None:

@@ -3,6 +3,9 @@
 "First done" is what all workers had moved when the first of them ended, "last done" when the last
 one had. `threads` are those of one host. Rates and amounts of the CSV and the text are rounded to
 whole numbers, so that small ones prove nothing. A phase SYNC is the flush of the writes before it.
+
+A phase in which a worker had an error has no result: elbencho stops there. The error itself stands
+in what it printed, never in its CSV or JSON.
 """
 
 from __future__ import annotations
@@ -36,6 +39,11 @@ PHASES = {
     "RMDIRS": "remove_directories",
     "RMBUCKETS": "remove_directories",
 }
+# "2026-11-21 17:15:10 ERROR: ", of a worker or of all.
+ERROR = re.compile(r"^.{0,60}?\bERROR(?: VERBOSE| DEBUG)?: *(.{1,400})", re.MULTILINE)
+SKIPPED = "Skipping stats print due to unavailable worker results"
+# With it a request that failed counts as one that was done.
+LENIENT = "--s3ignoreerrors"
 BETWEEN = ("SYNC", "DROPCACHE", "DROPCACHES")
 CONFIG = {
     "hosts": "nodes",
@@ -53,7 +61,7 @@ def recognises(source: Source) -> bool:
     """Whether it has one of the headers, or JSON with a phase that was first and last done."""
     text = source.text
     return (
-        bool(TABLE.search(text))
+        bool(TABLE.search(text) or (SKIPPED in text and "Phase: " in text))
         or "time ms [first]" in text
         or "RuntimeMS,Rank,MixType" in text
         or ('"phase_type"' in text and '"last_done"' in text)
@@ -72,15 +80,34 @@ def parse(source: Source) -> Imported:
     else:
         rows = list(of_text(source))
     if not rows:
-        raise usage(f"{source.path}: elbencho has no result in it", "was it stopped?")
+        return _without_result(source)
     if not all(row["operation"] for row in rows):
         raise usage(f"{source.path}: a result of elbencho without its operation", "it is damaged")
-    entries = [_entry(source, run) for run in _runs(rows)]
+    said = _trouble(text)
+    entries = [_entry(source, run, said) for run in _runs(rows)]
     if not entries:
         raise usage(f"{source.path}: elbencho did nothing but flush in it", "was it stopped?")
     spans = ",".join(f"{row['operation']}:{number(row['time ms [last]'])}" for row in rows)
     identity = f"elbencho {spans}"
     return Imported(entries=entries, identity=identity)
+
+
+def _without_result(source: Source) -> Imported:
+    """Return the failed trial of a run that said why it ended; else a usage error."""
+    said = _trouble(source.text)
+    if said is None:
+        raise usage(f"{source.path}: elbencho has no result in it", "was it stopped?")
+    message = f"{source.path.name}: elbencho has no result in it: {said}"
+    error = {"kind": "failed", "message": message, "hint": None}
+    return Imported(entries=[{"role": "trial", "name": NAME, "factors": {}, "error": error}])
+
+
+def _trouble(text: str) -> str | None:
+    """Return what elbencho said of its errors; None where it ended well."""
+    found = ERROR.search(text)
+    if found:
+        return f"ERROR: {found[1].strip()}"
+    return f"a phase has no result: {SKIPPED}" if SKIPPED in text else None
 
 
 def _runs(rows: list[Json]) -> list[list[Json]]:
@@ -112,7 +139,7 @@ def _setting(row: Json) -> Json:
     return {name: row[name] for name in names if row.get(name) not in (None, "")}
 
 
-def _entry(source: Source, rows: list[Json]) -> Json:
+def _entry(source: Source, rows: list[Json], said: str | None) -> Json:
     first = rows[0]
     factors = {
         ours: level
@@ -131,14 +158,28 @@ def _entry(source: Source, rows: list[Json]) -> Json:
     if randomly is not None:
         factors["workload"] = "random" if randomly else "sequential"
     phases = [phase for row in rows for phase in _phases(source, row)]
+    command = str(first.get("command") or "").replace('"', "").strip()
+    if said is None and LENIENT in command.split():
+        said = f"it ran with {LENIENT}: what failed counts as done"
     about = {
         "tool": NAME,
         "tool_version": first.get("version") or None,
-        "command": str(first.get("command") or "").replace('"', "").strip() or None,
+        "command": command or None,
+        "place": _place(command, first.get("path type")),
         "timer_resolution_ns": NS_PER_MS,
+        "valid": said is None,
+        "message": said,
     }
     record = {"trial": {}, "path": {"direct": direct}, "source": about, "phases": phases}
     return {"role": "trial", "name": NAME, "factors": factors, "record": record}
+
+
+def _place(command: str, kind: Any) -> str | None:
+    """Return the directory: the last word of the command, or where that file is."""
+    last = command.split()[-1:]
+    if not last or not last[0].startswith("/"):
+        return None
+    return last[0] if kind == "dir" else last[0].rpartition("/")[0]
 
 
 def _switch(value: Any) -> bool | None:

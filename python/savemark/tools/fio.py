@@ -108,11 +108,22 @@ def _entry(source: Source, options: Json, clones: list[Json], stats: list[Json])
         "record": {
             "trial": {},
             "path": {"storage": options.get("ioengine"), "direct": _switch(options, "direct")},
-            "source": {"tool": NAME, "timer_resolution_ns": NS_PER_MS, **_validity(clones)},
+            "source": {
+                "tool": NAME,
+                "timer_resolution_ns": NS_PER_MS,
+                "place": _place(options),
+                **_validity(clones),
+            },
             "started_unix_ns": min((ms * NS_PER_MS for ms in started if ms), default=None),
             "phases": phases,
         },
     }
+
+
+def _place(options: Json) -> str | None:
+    """Return the directory of its files."""
+    folder, file = (str(options.get(name) or "") for name in ("directory", "filename"))
+    return file.rpartition("/")[0] if file.startswith("/") else folder or None
 
 
 def _phase(

@@ -7,33 +7,18 @@ A run whose score is [INVALID] has broken a rule of IO500, and none of its numbe
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 
-from savemark.errors import usage
+from savemark.errors import SavemarkError, usage
 from savemark.records.imported import Imported
+from savemark.records.io500 import PHASES, recomputed
 from savemark.records.run import Json
 from savemark.tools._numbers import GIB, NS_PER_S, number, times, whole
 from savemark.tools.source import Source
 
 NAME = "io500"
 WHAT = "result.txt and result_summary.txt of IO500"
-# Each phase of IO500: the test that it belongs to, and what that phase is called here.
-PHASES = {
-    "ior-easy-write": ("ior-easy", "write"),
-    "mdtest-easy-write": ("mdtest-easy", "create"),
-    "ior-hard-write": ("ior-hard", "write"),
-    "mdtest-hard-write": ("mdtest-hard", "create"),
-    "find": ("find", "find"),
-    "ior-easy-read": ("ior-easy", "read"),
-    "mdtest-easy-stat": ("mdtest-easy", "stat"),
-    "ior-hard-read": ("ior-hard", "read"),
-    "mdtest-hard-stat": ("mdtest-hard", "stat"),
-    "mdtest-easy-delete": ("mdtest-easy", "remove"),
-    "mdtest-hard-read": ("mdtest-hard", "read"),
-    "mdtest-hard-delete": ("mdtest-hard", "remove"),
-}
 TESTS = tuple(dict.fromkeys(test for test, _ in PHASES.values()))
 LINE = re.compile(
     r"^\[RESULT *(-invalid)?\]\s+(?:(?:BW|IOPS)\s+phase\s+\d+\s+)?([a-z_-]{1,40})"
@@ -70,9 +55,14 @@ def recognises(source: Source) -> bool:
     return ("[run]" in source.text and "config-hash" in source.text) or "[ior-easy-" in source.text
 
 
+def read(source: Source) -> Result:
+    """Return what a file says, by IO500's own names."""
+    return _of_summary(source) if LINE.search(source.text) else _of_result(source)
+
+
 def parse(source: Source) -> Imported:
     """Return an entry per test (ior-easy, mdtest-hard, …); one without a result has failed."""
-    found = _of_summary(source) if LINE.search(source.text) else _of_result(source)
+    found = read(source)
     about = {"tool": NAME, "tool_version": found.version, **_validity(found)}
     entries = [_entry(source, found, test, about) for test in TESTS]
     identity = ",".join(f"{found.rates[name]:.3f}" for name in PHASES if name in found.rates)
@@ -82,14 +72,33 @@ def parse(source: Source) -> Imported:
     )
 
 
-def recomputed(rates: dict[str, float]) -> tuple[float, float, float] | None:
-    """Return bandwidth, rate and score of twelve phases; None where one is missing."""
-    if any(rates.get(name, 0) <= 0 for name in PHASES):
-        return None
-    bandwidths = [rate for name, rate in rates.items() if name.startswith("ior")]
-    others = [rate for name, rate in rates.items() if not name.startswith("ior")]
-    bandwidth, rate = (math.exp(sum(map(math.log, xs)) / len(xs)) for xs in (bandwidths, others))
-    return bandwidth, rate, math.sqrt(bandwidth * rate)
+def live(source: Source) -> list[Json]:
+    """Return the phases of a run that has just ended, by IO500's own names; all twelve, or fail.
+
+    What it says against a phase becomes its `invalid`; what it says against the run is that of
+    the first.
+    """
+    found = read(source)
+    absent = [name for name in PHASES if name not in found.rates]
+    if absent:
+        message = f"IO500 ended without a result of {', '.join(absent)}"
+        raise SavemarkError("failed", message, str(source.path))
+    whole_run = {place: why for place, why in found.invalid.items() if place not in PHASES}
+    whole_run.pop("the score", None)  # follows from the others
+    phases: list[Json] = []
+    for name in PHASES:
+        rate, seconds = found.rates[name], found.seconds[name]
+        bandwidth = name.startswith("ior")
+        said = [found.invalid[name]] if name in found.invalid else []
+        phases.append({
+            "name": name,
+            "elapsed_ns": round(seconds * NS_PER_S),
+            "user_bytes": (times(rate * seconds, GIB) or 0) if bandwidth else 0,
+            "operations": None if bandwidth else round(rate * 1000 * seconds),
+            "invalid": [*(whole_run.values() if not phases else ()), *said],
+            "tool_version": found.version,
+        })  # fmt: skip
+    return phases
 
 
 def _entry(source: Source, found: Result, test: str, about: Json) -> Json:
@@ -170,7 +179,7 @@ def _of_result(source: Source) -> Result:
     found, section = Result(), "run"
     values: dict[str, dict[str, str]] = {}
     for line in source.lines:
-        name = re.match(r"\[([A-Za-z-]{1,40})\]", line)
+        name = re.match(r"\[([A-Za-z0-9-]{1,40})\]", line)
         if name:
             section = name[1]
         elif line.startswith("; ERROR INVALID"):

@@ -29,7 +29,15 @@ RANKS = "access,rank,runtime-with-openclose"
 # A part of the JSON that holds no other: parameters, options, one result, one line of the summary.
 PART = re.compile(r'(?:"([A-Za-z]+)"\s*:\s*)?(\{[^{}]*\})')
 # These say what IOR does next, and nothing about the numbers.
-HARMLESS = ("exists already and will be deleted", "unable to open the hintsFile")
+HARMLESS = (
+    *("exists already and will be deleted", "exists already and will be overwritten"),
+    "unable to open the hintsFile",
+)
+# What a stonewall is for: less was moved than was asked for.
+WALLED = (
+    *("Expected aggregate file size", "Stat() of aggregate file size"),
+    *("Using actual aggregate bytes moved", "Maybe caused by deadlineForStonewalling"),
+)
 TROUBLE = re.compile(r"^\s*(?:ior )?(?:ERROR|WARNING)[: ].*", re.MULTILINE)
 COLUMNS = {
     "bw(MiB/s)": "bwMiB",
@@ -60,11 +68,13 @@ def parse(source: Source) -> Imported:
         tests = list(_of_text(source))
     version = _version(source)
     said = [line.strip() for line in TROUBLE.findall(source.text)]
-    trouble = [line for line in said if not any(word in line for word in HARMLESS)]
+    harmless = (*HARMLESS, *(WALLED if WALLED[-1] in source.text else ()))
+    trouble = [line for line in said if not any(word in line for word in harmless)]
     trouble.sort(key=lambda line: "ERROR" not in line)  # a warning may tell why, an error does
     entries = []
     for options, rows in tests:
         about: Json = {"tool": NAME, "tool_version": version, "command": options.command or None}
+        about["place"] = options.place
         about |= {"valid": not trouble, "message": trouble[0] if trouble else None}
         entries += list(_entries(source, options, rows, about))
     return Imported(entries=entries)
@@ -106,7 +116,8 @@ def _phase(options: Options, row: Json) -> Json:
         "elapsed_ns": elapsed,
         "user_bytes": moved,
         "stored_bytes": moved,
-        "operations": moved // transfer if moved and transfer else None,
+        # Of a stonewall the bytes are bandwidth × time: a little off whole transfers.
+        "operations": round(moved / transfer) if moved and transfer else None,
         "worker_count": row["ranks"] or options.count("N", "tasks", "numTasks"),
         "transfer_bytes": transfer,
         # Of one client: what could fit into its memory.

@@ -1,9 +1,9 @@
 """mdtest: its text, and the CSV of its ranks.
 
-A rate is items per second until the last rank has ended and all have met. Rows of the CSV's ranks
-leave the waiting for each other out, which in a short test is most of the time; only its row `all`
-is read. With -P a second summary holds seconds, whatever its title says. A rate of zero is a phase
-that did not run; zero files are a test of nothing, which is shown as such.
+A rate is items per second until the last rank has ended and all have met. With -P a second summary
+holds seconds, whatever its title says. With -v there is a line per repeat; without it the repeats
+are known by their mean alone. A rate of zero is a phase that did not run; zero files are a test of
+nothing, which is shown as such. The CSV is read in `_mdtest_ranks`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
+from savemark.tools import _mdtest_ranks
 from savemark.tools._numbers import NS_PER_S, binary_size, number, whole
 from savemark.tools.source import Source
 
@@ -36,8 +37,16 @@ SUMMARY = re.compile(r"^SUMMARY.*\(of (\d{1,9}) iterations\)")
 # Values that end up as factors, by their flag; the sizes apart.
 COUNTS = {"n": "items", "I": "items_per_directory", "z": "depth", "b": "branches"}
 SIZES = {"w": "file_size", "e": "read_size"}
-NEVER_RUN = ("rate-Directory read",)  # it has a column, and mdtest no such operation
-VALUES = "abBdeEfGIlMnNOpQRswVWxXzZ"
+VALUES = "abdefgGiIlnNpsVwWxz"
+# Of -v: the first rank's own time and rate, which all ranks share but for the clocks.
+REPEAT = re.compile(
+    r"\b(Directory|File|Tree) (creation|stat|read|rename|removal) *:"
+    r" +[0-9.]{1,20} sec, +([0-9.e+]{1,30}) ops/sec"
+)
+AGREE = 0.02  # as HC-21
+
+Operation = tuple[str, str]  # ("File", "creation")
+Phases = dict[Operation, Json]
 
 
 def recognises(source: Source) -> bool:
@@ -64,6 +73,7 @@ def _of_text(source: Source, text: str) -> list[Json]:
     ranks = int(banner[2])
     factors = {"nodes": int(banner[3]), "ranks": ranks, **_options(words)}
     about = {"tool": NAME, "tool_version": banner[1], "command": words or None, "valid": True}
+    about["place"] = _flags(words).get("d")
     said = re.search(r"^(?:ior )?ERROR[: ].*", text, re.MULTILINE)
     about |= {"valid": False, "message": said[0].strip()} if said else {}
     counted = re.search(
@@ -75,18 +85,44 @@ def _of_text(source: Source, text: str) -> list[Json]:
         message = f"{source.path.name}: mdtest has no summary in it; was it stopped?"
         error = {"kind": "failed", "message": message, "hint": None}
         return [{"role": "trial", "name": NAME, "factors": factors, "error": error}]
-    statistic = "mean" if iterations > 1 else None
-    rows: dict[tuple[str, str], Row] = {
-        key: (items if key[0] != "Tree" else None, rate, None) for key, rate in rates.items()
-    }
-    if items == 0:
-        rows |= {("File", operation): (0, 0.0, 0) for operation in ("creation", "stat", "removal")}
-    return _entries(rows, factors, about, {"worker_count": ranks, "statistic": statistic})
+    common: Json = {"worker_count": ranks}
+    repeats = _repeats(text, rates, ranks) if iterations > 1 else [rates]
+    if not repeats:
+        repeats, common = [rates], {**common, "statistic": "mean"}
+    found = []
+    for each in repeats:
+        phases = {
+            key: _phase(key[1], items if key[0] != "Tree" else None, rate)
+            for key, rate in each.items()
+        }
+        if items == 0:
+            nothing = ("creation", "stat", "removal")
+            phases |= {("File", name): _phase(name, 0, 0.0, 0) for name in nothing}
+        found += _entries(phases, factors, about, common)
+    return found
 
 
-def _first_summary(source: Source, text: str) -> tuple[dict[tuple[str, str], float], int]:
+def _repeats(text: str, means: dict[Operation, float], ranks: int) -> list[dict[Operation, float]]:
+    """Return the rates of each repeat, where -v has printed them and their mean is that of all."""
+    repeats: list[dict[Operation, float]] = []
+    for found in REPEAT.finditer(text):
+        key, rate = (found[1], found[2]), number(found[3])
+        if key not in means or not rate:
+            continue
+        if not repeats or key in repeats[-1]:
+            repeats.append({})
+        # The tree is the first rank's alone.
+        repeats[-1][key] = rate * (1 if found[1] == "Tree" else ranks)
+    for key, mean in means.items():
+        own = [each[key] for each in repeats if key in each]
+        if not own or len(own) < len(repeats) or abs(sum(own) / len(own) / mean - 1) > AGREE:
+            return []
+    return repeats
+
+
+def _first_summary(source: Source, text: str) -> tuple[dict[Operation, float], int]:
     """Return the means of the first summary; a second one is of times."""
-    rates: dict[tuple[str, str], float] = {}
+    rates: dict[Operation, float] = {}
     iterations = 0
     for line in text.split("\n"):
         title = SUMMARY.match(line)
@@ -103,32 +139,25 @@ def _first_summary(source: Source, text: str) -> tuple[dict[tuple[str, str], flo
     return rates, iterations
 
 
-Row = tuple[int | None, float, int | None]  # items, items per second, ns if they are printed
-
-
-def _entries(
-    rows: dict[tuple[str, str], Row], factors: Json, about: Json, common: Json
-) -> list[Json]:
+def _entries(phases: Phases, factors: Json, about: Json, common: Json) -> list[Json]:
     found = []
     for kind, ours in KINDS.items():
-        phases = [
-            common | _phase(PHASES.get(operation, operation), *row)
-            for (of, operation), row in rows.items()
-            if of == kind
-        ]
-        if phases:
-            record = {"trial": {"workload": "metadata"}, "source": about, "phases": phases}
+        own = [common | phase for (of, _), phase in phases.items() if of == kind]
+        if own:
+            record = {"trial": {"workload": "metadata"}, "source": about, "phases": own}
             head = {"role": "trial", "name": NAME, "factors": {"kind": ours, **factors}}
             found.append({**head, "record": record})
     return found
 
 
-def _phase(name: str, items: int | None, rate: float, elapsed_ns: int | None) -> Json:
+def _phase(
+    operation: str, items: int | None, rate: float | None, elapsed_ns: int | None = None
+) -> Json:
     """Return a phase; how many directories a tree has nobody says, so it may have a rate alone."""
-    if elapsed_ns is None and items is not None:
+    if elapsed_ns is None and items is not None and rate:
         elapsed_ns = round(items / rate * NS_PER_S)
     return {
-        "name": name,
+        "name": PHASES.get(operation, operation),
         "time_base": "wall",
         "elapsed_ns": elapsed_ns,
         "operations": items,
@@ -164,38 +193,23 @@ def _flags(command: str) -> dict[str, str]:
 
 
 def _of_ranks(source: Source) -> Imported:
-    """Return the row `all`: rates of one repeat, by a clock that waits for every rank."""
-    lines = [line.split(",") for line in source.lines if line.strip()]
-    columns, rows = lines[0], lines[1:]
-    whole_row = next((row for row in rows if row[0] == "all"), None)
-    if whole_row is None or len(whole_row) != len(columns):
-        raise usage(f"{source.path}: mdtest's CSV has no row `all`", "was mdtest stopped?")
-    first = [row[0] for row in rows if row[0] != "all"]
-    ranks = len(set(first))
-    values = dict(zip(columns, whole_row, strict=True))
-    each = whole(values.get("items"))
-    if each is None or each < 0 or not ranks:
-        raise usage(f"{source.path}: it does not say what each of its {ranks} ranks did")
-    known: dict[tuple[str, str], Row] = {}
-    for column in columns:
-        kind, _, operation = column.removeprefix("rate-").partition(" ")
-        if not column.startswith("rate-") or kind not in KINDS or column in NEVER_RUN:
-            continue
-        rate, seconds = number(values[column]), number(values.get(f"time-{kind} {operation}"))
-        if rate and seconds and rate > 0 and seconds > 0:
-            items = None if kind == "Tree" else each * ranks
-            known[kind, operation] = (items, rate, round(seconds * NS_PER_S))
-    if each == 0:
-        known |= {("File", operation): (0, 0.0, 0) for operation in ("creation", "stat", "removal")}
-    if not known:
-        raise usage(f"{source.path}: no rate in its row `all`", "was mdtest stopped?")
-    iterations = max((first.count(rank) for rank in first[:1]), default=1)
-    notes = []
-    if iterations > 1:
-        notes.append(
-            f"read 1 of {iterations} repeats: of the others only the ranks' own times are there, "
-            "which leave out the waiting for each other"
-        )
-    factors = {"ranks": ranks, "items": each}
-    entries = _entries(known, factors, {"tool": NAME}, {"worker_count": ranks})
-    return Imported(entries=entries, notes=notes)
+    """Return every repeat that the CSV tells of."""
+    found = _mdtest_ranks.read(source)
+    factors = {"ranks": found.count, "items": found.items}
+    common = {"worker_count": found.count}
+    entries = [
+        entry
+        for repeat in found.repeats
+        for entry in _entries(_phases(repeat), factors, {"tool": NAME}, common)
+    ]
+    return Imported(entries=entries, notes=found.notes)
+
+
+def _phases(repeat: dict[_mdtest_ranks.Operation, _mdtest_ranks.Timed]) -> Phases:
+    found = {}
+    for (kind, operation), timed in repeat.items():
+        phase = _phase(operation, timed.items, timed.rate, timed.elapsed_ns)
+        if timed.ends:
+            phase |= dict(zip(("first_done_ns", "last_done_ns"), timed.ends, strict=True))
+        found[kind, operation] = phase
+    return found

@@ -59,13 +59,17 @@ def parse(source: Source) -> Imported:
 
 
 def _entry(source: Source, row: dict[str, str], shown: dict[str, str], unit: int) -> Json:
-    block, batch = whole(row.get("Block Size (B)", "")), whole(row.get("Batch Size", ""))
+    block = whole(row.get("Block Size (B)", ""))
     rate = next((number(word) for name, word in row.items() if name.startswith("B/W")), None)
     if block is None or rate is None:
         raise usage(f"{source.path}: a line of nixlbench without block size or bandwidth")
     factors: Json = {ours: shown[name] for name, ours in FACTORS.items() if name in shown}
     factors = {name: level if (n := whole(level)) is None else n for name, level in factors.items()}
-    factors |= {"transfer_size": block, "batch": batch}
+    factors["transfer_size"] = block
+    if "Batch Size" in row:
+        factors["batch"] = whole(row["Batch Size"])
+        if factors["batch"] is None:
+            raise usage(f"{source.path}: nixlbench's batch size is `{row['Batch Size']}`")
     writes = shown.get("Op type", "").upper() == "WRITE"
     phase: Json = {"name": "write" if writes else "read", "time_base": "wall", "elapsed_ns": None}
     phase |= {"transfer_bytes": block, "reported_bytes_per_s": rate * unit}

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 from savemark.errors import usage
 from savemark.records.imported import Imported
+from savemark.records.io500 import PHASES as IO500
 from savemark.records.run import Json
 from savemark.tools._numbers import GIB, number, whole
-from savemark.tools.io500 import PHASES as IO500
 from savemark.tools.source import Source
 
 NAME = "acceptance"

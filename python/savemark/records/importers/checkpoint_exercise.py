@@ -16,6 +16,7 @@ from typing import NoReturn
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
+from savemark.tools._numbers import MOST_S, MOST_WHOLE
 from savemark.tools.source import Source
 
 NAME = "checkpoint-exercise"
@@ -71,8 +72,9 @@ class _Row:
 
     def whole(self, column: str) -> int:
         text = self.values[column]
-        if not text.isascii() or not text.isdigit():
-            _fail(self.path, self.number, f"{column}: `{text}` is not a whole number")
+        if not text.isascii() or not text.isdigit() or len(text) > MOST_WHOLE:
+            why = f"{column}: `{text[:40]}` is not a whole number that can be"
+            _fail(self.path, self.number, why)
         return int(text)
 
     def seconds(self, column: str) -> Decimal:
@@ -81,7 +83,7 @@ class _Row:
             value = Decimal(text)
         except InvalidOperation:
             _fail(self.path, self.number, f"{column}: `{text}` is not a number of seconds")
-        if not value.is_finite() or value < 0:
+        if not value.is_finite() or not 0 <= value < MOST_S:
             _fail(self.path, self.number, f"{column}: `{text}` is not a time")
         return value
 

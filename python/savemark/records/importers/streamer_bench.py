@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
+from savemark.tools._numbers import MOST_S, MOST_WHOLE
 from savemark.tools.source import Source
 
 NAME = "streamer-bench"
@@ -28,6 +29,8 @@ PROCESSES = {"gpu": "gpu", "cpu": "cpu", "cuda": "gpu", "py": "cpu"}
 # run_benchmarks.sh runs each of these with each of those: a cell that is not there timed out.
 CODECS = ("none", "tar", "lz4", "gzip", "zlib")
 STREAMS = (0, 2, 4, 8)
+# Every run up to the highest number is wanted in every cell: a number that is damaged wants no end.
+MOST_RUNS = 10_000
 
 
 def recognises(source: Source) -> bool:
@@ -106,8 +109,8 @@ class _Row:
 
     def whole(self, column: str) -> int:
         text = self.values[column]
-        if not text.isascii() or not text.isdigit():
-            self.fail(f"{column}: `{text}` is not a whole number")
+        if not text.isascii() or not text.isdigit() or len(text) > MOST_WHOLE:
+            self.fail(f"{column}: `{text[:40]}` is not a whole number that can be")
         return int(text)
 
     def seconds(self, column: str) -> Decimal | None:
@@ -119,15 +122,15 @@ class _Row:
             value = Decimal(text)
         except InvalidOperation:
             self.fail(f"{column}: `{text}` is not a number of seconds")
-        if not value.is_finite() or value < 0:
+        if not value.is_finite() or not 0 <= value < MOST_S:
             self.fail(f"{column}: `{text}` is not a time")
         return value
 
     def entry(self, fixed: Json, before: int) -> Json:
         """Return the trial; `before` rows of the same cell came before it."""
         repeat = self.whole("run_number") - 1 if self.values.get("run_number") else before
-        if repeat < 0:
-            self.fail("run_number: runs count from 1")
+        if not 0 <= repeat < MOST_RUNS:
+            self.fail(f"run_number: runs count from 1, and not to {repeat + 1}")
         head = {"role": "trial", "name": "checkpoint", "repeat": repeat}
         head["factors"] = {"codec": self.codec, "streams": self.streams, **fixed}
         save, restore = self.seconds("checkpoint_time"), self.seconds("restore_time")
@@ -162,7 +165,7 @@ class _Row:
             return None
         try:
             return int(datetime.fromisoformat(text).timestamp()) * 1_000_000_000
-        except ValueError:
+        except (ValueError, OverflowError):
             self.fail(f"timestamp: `{text}` is not a date")
 
 

@@ -6,6 +6,7 @@ import re
 
 from savemark.records.imported import Imported
 from savemark.records.run import Json
+from savemark.tools._numbers import times, whole
 from savemark.tools.source import Source
 
 NAME = "system-info"
@@ -45,10 +46,9 @@ def _one(text: str, pattern: str) -> str | None:
 
 
 def _count(text: str) -> int | None:
-    found = _one(text, r"^CPU\(s\):\s+(\d+)")
-    return int(found) if found else None
+    return whole(_one(text, r"^CPU\(s\):\s+(\d{1,9})\s*$"))
 
 
 def _memory(text: str) -> int | None:
-    found = re.search(r"^Mem:\s+([\d.]+)(Ki|Mi|Gi|Ti)", text, re.MULTILINE)
-    return round(float(found[1]) * UNITS[found[2]]) if found else None
+    found = re.search(r"^Mem:\s+([\d.]{1,9})(Ki|Mi|Gi|Ti)", text, re.MULTILINE)
+    return times(found[1], UNITS[found[2]]) if found else None

@@ -9,7 +9,7 @@ from savemark.tools.commands.job import FILE, Job, Step
 NAME = "dd"
 VERSION = ("dd", "--version")
 TARGETS = ("directory",)
-SYNC = {"none": "", "end": ",fsync", "each": ""}
+SYNC = {"none": [], "end": ["fsync"], "each": []}
 
 
 def steps(job: Job) -> list[Step]:
@@ -38,7 +38,8 @@ def _checkpoint(job: Job) -> list[Step]:
 
 
 def _write(job: Job, phase: str) -> Step:
-    sync = "end" if phase == "save" else str(job.take("sync"))
+    flush = SYNC["end"] if phase == "save" else job.flushes(SYNC)
+    sync = "end" if phase == "save" else str(job.trial["sync"])
     flags = [*_direct(job), *(["sync"] if sync == "each" else [])]
     kind = job.take("payload")
     job.take("seed")
@@ -46,7 +47,7 @@ def _write(job: Job, phase: str) -> Step:
     source = "/dev/zero" if kind == "zeros" else f"{job.outgoing}/{FILE}"
     words = ["dd", f"if={source}", f"of={job.file}", *_blocks(job), "iflag=fullblock"]
     words += [f"oflag={','.join(flags)}"] if flags else []
-    words += [f"conv=notrunc{SYNC[sync]}"]
+    words += [f"conv={','.join(['notrunc', *flush])}"]
     ours = () if kind == "zeros" else (FILE,)
     step = _step(job, phase, words)
     return replace(step, durable=sync != "none", writes=(job.file,), sources=ours)

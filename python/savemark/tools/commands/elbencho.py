@@ -1,4 +1,4 @@
-"""elbencho: one file, or many small ones, by threads of one process."""
+"""elbencho: one file, a file of each thread, or many small ones, by threads of one process."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ PHASES = {"create": ("-d", "-w"), "stat": ("--stat",), "read": ("-r",), "remove"
 
 def steps(job: Job) -> list[Step]:
     """Return one command line per phase."""
-    workload = job.workload("sequential", "random", "metadata")
-    made = _metadata(job) if workload == "metadata" else [_transfers(job, workload)]
+    workload = job.workload("sequential", "random", "shared_file", "file_per_process", "metadata")
+    if workload in ("sequential", "random"):
+        made = [_transfers(job, workload)]
+    else:
+        made = _metadata(job) if workload == "metadata" else _geometry(job, workload)
     job.take("seed")  # it has none: its offsets and data differ each time
     job.complete()
     return made
@@ -54,6 +57,43 @@ def _transfers(job: Job, workload: str) -> Step:
     )
 
 
+def _geometry(job: Job, workload: str) -> list[Step]:
+    """Return the write and the read of a file in equal parts, or of a file of each thread."""
+    own = workload == "file_per_process"
+    workers, segments = int(job.take("workers")), int(job.take("segments"))
+    if not own and segments > 1:
+        job.refuse("segments", "each of its threads has one part of the file", "use --segments 1")
+    if job.take("reorder") != 0 and workers > 1:
+        why = "each of its threads reads what it wrote; left out it is 1"
+        job.refuse("reorder", why, "use --reorder 0; the page cache is dropped before the read")
+    job.only("random_offsets", value=False, why="its random offsets may come twice")
+    job.only("phase_deadline", None, "it ends a phase without knowing how far each thread came")
+    job.only("verify", value=False, why="its check needs data of its own kind")
+    job.only("cache", "cold", "savemark drops the page cache before it reads")
+    job.only("sync", "none", "it syncs the whole machine after its time, and never a file")
+    part, transfer = int(job.take("block_size")) * segments, int(job.take("transfer_size"))
+    size = part * workers
+    files = tuple(f"{job.place}/r{n}-f0" for n in range(workers)) if own else (job.file,)
+    # -n 0: no directories, so that the files lie in the folder itself.
+    where = ["-n", "0", "-N", "1", job.place] if own else [job.file]
+    words = ["-t", str(workers), "-b", str(transfer), "-s", str(part if own else size)]
+    words += [*_queue(job), *(["--preallocfile"] if job.take("preallocate") else [])]
+    return [
+        Step(
+            operation,
+            _line(job, [flag, *words, *_data(job, operation), *where]),
+            size,
+            size // transfer,
+            workers,
+            reads=files if operation == "read" else (),
+            writes=files if operation == "write" else (),
+            result=RESULT,
+            theirs=(operation,),
+        )
+        for operation, flag in (("write", "-w"), ("read", "-r"))
+    ]
+
+
 def _metadata(job: Job) -> list[Step]:
     job.only("kind", "files", "what it looks at are files")
     job.only("sync", "none", "it never syncs a file")
@@ -68,6 +108,7 @@ def _metadata(job: Job) -> list[Step]:
     words += ["-b", str(max(size, 1)), job.place]
     job.take("cache")
     job.take("direct")  # of no meaning for names
+    job.take("rename")  # it has no such phase
     return [
         Step(
             phase,

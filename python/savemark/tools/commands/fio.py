@@ -117,7 +117,7 @@ def _data(job: Job) -> list[str]:
 
 
 def _sync(job: Job) -> list[str]:
-    return {"none": [], "end": ["--end_fsync=1"], "each": ["--fsync=1"]}[str(job.take("sync"))]
+    return job.flushes({"none": [], "end": ["--end_fsync=1"], "each": ["--fsync=1"]})
 
 
 def _time(job: Job) -> list[str]:

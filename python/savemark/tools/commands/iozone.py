@@ -25,8 +25,7 @@ def steps(job: Job) -> list[Step]:
     words += ["-i", "0" if operation == "write" else "1", "-+n"]
     words += ["-I"] if job.take("direct") else []
     if operation == "write":
-        sync = str(job.take("sync"))
-        words += {"none": [], "end": ["-e"], "each": ["-o"]}[sync]
+        words += job.flushes({"none": [], "end": ["-e"], "each": ["-o"]})
     for name in ("sync", "seed"):
         job.take(name)
     if operation == "write":

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from savemark.errors import usage
+from savemark.errors import Inexpressible
 
 # The file (or object) that `sequential` and `random` read or write, as the engine calls it.
 FILE = "savemark-data.bin"
-# Who runs it and where; none of the tool's business.
-SETTING = ("tool", "mount_cache", "workload", "storage", "target")
+# Who runs it and where; none of the tool's business. Nor is our memory: HC-41 says what tools have.
+SETTING = ("tool", "mount_cache", "workload", "storage", "target", "huge_pages")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,9 @@ class Step:
     theirs: tuple[str, ...] = ()  # what its own report calls this phase; () times the process
     aws: Mapping[str, object] = field(default_factory=dict)  # its s3 settings, for a file
     cold: bool = False  # inodes and names are dropped before, too (root only)
+    inputs: Mapping[str, str] = field(default_factory=dict)  # files to make in the scratch folder
+    folder: str | None = None  # there, a folder of results to keep whole
+    several: bool = False  # it runs all phases by itself, and its reader's `live` tells them apart
 
 
 @dataclass(frozen=True)
@@ -86,29 +89,39 @@ class Job:
     def only(self, name: str, value: object, why: str) -> None:
         """Refuse any other value of an option."""
         if self.take(name) != value:
-            self.refuse(name, why, f"use --{name.replace('_', '-')} {_spelt(value)}")
+            flag = f"--{name.replace('_', '-')}"
+            self.refuse(name, why, f"leave {flag} out" if value is None else _flagged(flag, value))
 
     def workload(self, *known: str) -> str:
         """Return the workload; refuse those that the tool has not."""
         found = str(self.trial["workload"])
         if found not in known:
-            raise usage(
+            raise Inexpressible(
                 f"{self.tool} cannot express workload={found}",
                 f"it can: {', '.join(known)}",
             )
         return found
 
     def refuse(self, name: str, why: str, hint: str | None = None) -> None:
-        """Raise the usage error of an option that the tool cannot express."""
-        said = f"{name}={_spelt(self.trial.get(name))}"
+        """Raise the error of an option that the tool cannot express."""
+        value = self.trial.get(name)
+        said = f"{name} (left out)" if value is None else f"{name}={_spelt(value)}"
         hint = hint or f"leave {self.tool} out, or exclude this setting for it"
-        raise usage(f"{self.tool} cannot express {said}: {why}", hint)
+        cannot = f"{self.tool} cannot express"
+        raise Inexpressible(f"{cannot} {said}: {why}", hint, f"{cannot} {name}: {why}")
 
     def one_in_flight(self) -> None:
         """For tools that call read and write: one request in flight per worker."""
         if self.trial.get("storage") != "posix":
             self.only("queue_depth", 1, "it waits for each request")
         self.take("queue_depth")  # of posix it says nothing: that waits for each request, too
+
+    def flushes(self, known: Mapping[str, list[str]]) -> list[str]:
+        """Return the words for `sync`; refuse a policy that the tool has not."""
+        sync = str(self.take("sync"))
+        if sync not in known:
+            self.refuse("sync", "it has no such flush", f"use --sync {' or '.join(known)}")
+        return known[sync]
 
     def complete(self) -> None:
         """Refuse what nobody has taken and is not at its default: nothing is left out silently."""
@@ -154,6 +167,13 @@ def defaults(workload: str, storage: str) -> dict[str, Any]:
         for group in groups
         for name, option in (group.get("properties") or {}).items()
     }
+
+
+def _flagged(flag: str, value: object) -> str:
+    """Say how a value is given: a switch has no word after it."""
+    if isinstance(value, bool):
+        return f"use {flag}" if value else f"use --no-{flag[2:]}"
+    return f"use {flag} {value}"
 
 
 def _spelt(value: object) -> str:

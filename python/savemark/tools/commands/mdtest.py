@@ -1,4 +1,7 @@
-"""mdtest: names instead of bytes, one run per phase, so that each has its own evidence."""
+"""mdtest: names instead of bytes, one run per phase, so that each has its own evidence.
+
+Its result is the CSV of its ranks, which knows when each of them had ended (mdtest 4.0 and newer).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from savemark.tools.commands.job import Job, Step
 NAME = "mdtest"
 VERSION = ("mdtest", "--version")
 TARGETS = ("directory",)
+RESULT = "ranks.csv"
 FILES = {"create": "-C", "stat": "-T", "read": "-E", "remove": "-r"}
 
 
@@ -27,8 +31,9 @@ def steps(job: Job) -> list[Step]:
     words += [] if job.take("shared") else ["-u"]
     words += ["-N", "1"] if job.take("neighbour") else []
     words += ["-y"] if job.trial["sync"] == "each" else []
-    for name in ("payload", "seed", "cache", "direct"):
-        job.take(name)  # its bytes are its own; what is measured are names
+    words += [f"--saveRankPerformanceDetails={job.scratch}/{RESULT}"]
+    for name in ("payload", "seed", "cache", "direct", "rename"):
+        job.take(name)  # its bytes are its own; what is measured are names, which it never renames
     job.complete()
     return [
         Step(
@@ -39,6 +44,7 @@ def steps(job: Job) -> list[Step]:
             workers=workers,
             durable=phase in ("create", "remove") and job.trial["sync"] == "each",
             environment=ENVIRONMENT,
+            result=RESULT,
             theirs=_names(phase, kind),
             cold=job.trial["cache"] == "cold" and phase in ("stat", "read"),
         )

@@ -1,20 +1,34 @@
-"""Which version of a tool is on PATH, asked once."""
+"""Which version of a tool is on PATH, and how long it takes to say so; asked once."""
 
 from __future__ import annotations
 
 import functools
 import subprocess
+import time
 
 from savemark.tools import commands
 
 
-@functools.cache
 def version(name: str) -> str | None:
-    """Return the first line that has a digit; None where the tool does not say."""
-    words = commands.command(name).VERSION
+    """Return the first line that has a digit; None where the tool does not say, or only later."""
+    return _asked(name)[0]
+
+
+def process_ns(name: str) -> int | None:
+    """Return how long its process takes that does nothing else; None where it cannot start."""
+    return _asked(name)[1]
+
+
+@functools.cache
+def _asked(name: str) -> tuple[str | None, int | None]:
+    words, began = commands.command(name).VERSION, time.monotonic_ns()
+    if not words:
+        return None, None
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return None
+        return None, None
+    elapsed_ns = time.monotonic_ns() - began
     lines = (done.stdout + done.stderr).splitlines()
-    return next((line.strip() for line in lines if any(map(str.isdigit, line))), None)
+    said = next((line.strip() for line in lines if any(map(str.isdigit, line))), None)
+    return said, elapsed_ns

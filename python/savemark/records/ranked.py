@@ -1,0 +1,56 @@
+"""What each rank did in each phase, of trials that several ranks ran together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from savemark.records.frame import setting
+from savemark.records.run import Entry, Json, Run
+
+SCHEMA = {
+    "index": pl.Int64,
+    "label": pl.String,
+    "setting": pl.String,
+    "phase": pl.String,
+    "rank": pl.Int64,
+    "node": pl.String,
+    "last_done_ns": pl.Int64,
+    "user_bytes": pl.Int64,
+    "operations": pl.Int64,
+    # How many ranks the trial had: of many, only the slowest have a row.
+    "of": pl.Int64,
+}
+
+
+def ranks(run: Run) -> pl.DataFrame:
+    """One row per rank of each phase of each finished trial; none where ranks were alone.
+
+    `slow` is the rank's time over that of the median rank of the same trial and phase.
+    """
+    if "ranks" not in run.memory:
+        rows = [row for entry in run.entries if entry.role == "trial" for row in _rows(entry)]
+        columns = dict(zip(SCHEMA, zip(*rows, strict=True), strict=True)) if rows else {}
+        middle = pl.col("last_done_ns").median().over("index", "phase")
+        found = pl.DataFrame(columns, schema=SCHEMA)
+        run.memory["ranks"] = found.with_columns(slow=pl.col("last_done_ns") / middle)
+    kept: pl.DataFrame = run.memory["ranks"]
+    return kept
+
+
+def _rows(entry: Entry) -> Iterator[tuple[Any, ...]]:
+    record: Json = entry.record or {}
+    names = record.get("nodes") or []
+    head = (entry.index, entry.label, setting(entry.factors))
+    for phase in record.get("phases") or []:
+        lines = phase.get("ranks") or {}
+        if lines.get("of", 1) < 2 or phase["name"] == "prepare":
+            continue
+        count = len(lines["node"])
+        numbers = lines.get("rank") or range(count)
+        columns = (lines[name] for name in ("last_done_ns", "user_bytes", "operations"))
+        places = (names[node] for node in lines["node"])
+        for each in zip(numbers, places, *columns, strict=True):
+            yield (*head, phase["name"], *each, lines["of"])
