@@ -3,6 +3,7 @@
 from savemark.checks import (  # noqa: F401  (they register their checks)
     cache,
     ceiling,
+    clocks,
     coverage,
     data,
     device,
@@ -10,6 +11,7 @@ from savemark.checks import (  # noqa: F401  (they register their checks)
     gds,
     interference,
     length,
+    memory,
     names,
     observer,
     order,

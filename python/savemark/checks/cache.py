@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
-from savemark.checks.wording import count, keys, listing, settings
+from savemark.checks.wording import count, keys, listing, percent, settings
 from savemark.records.evidence import READS
 
 COLD = 0.01
@@ -113,7 +113,7 @@ def cold(evidence: Evidence) -> Finding:
 def _warm(warm: pl.DataFrame, total: int) -> Finding:
     worst = warm.sort("share", descending=True, nulls_last=True).row(0, named=True)
     found = keys(warm)
-    share = "all" if worst["share"] is None else f"{worst['share']:.0%}"
+    share = "all" if worst["share"] is None else percent(worst["share"])
     return Finding(
         Verdict.BLOCK,
         f"{settings(found)}: {len(warm)} of {count(total, 'restore')} read data that was in memory "

@@ -6,9 +6,10 @@ import polars as pl
 
 from savemark.checks.device import short_of, traffic
 from savemark.checks.registry import Evidence, Finding, Verdict, check
-from savemark.checks.wording import count, keys, listing, rate, settings
+from savemark.checks.wording import count, keys, listing, percent, rate, settings
 from savemark.records.evidence import READS, WRITES
 from savemark.stats import Cell, PhaseStat
+from savemark.stats.bus import bus
 
 # The ceiling may be passed by 5 % before HC-03 speaks.
 ABOVE = 1.05
@@ -22,14 +23,15 @@ NEAR = 0.05
     "HC-03",
     "No faster than the machine",
     rule="a median > 1.05 × the least of the ceilings measured in the run, or a rate > 1.05 × one "
-    "that is declared (network, device); workers > 1.2 × the program that waits for them",
+    "that is declared (network, device); workers > 1.2 × the program that waits for them; bytes to "
+    "or from GPUs > 1.05 × what the PCIe links of so many carry",
     verdict="BLOCK; FLAG where the device saw the bytes",
     read_bytes_per_s=None,
     write_bytes_per_s=None,
 )
 def below_ceiling(evidence: Evidence) -> Finding:
     """Compare each median with the limit that binds it; device bytes say which of them is wrong."""
-    impossible = _declared(evidence) or _children(evidence)
+    impossible = _declared(evidence) or _children(evidence) or _bus(evidence)
     if impossible is not None:
         return impossible
     over: list[tuple[Cell, PhaseStat]] = []
@@ -105,6 +107,27 @@ def _children(evidence: Evidence) -> Finding | None:
     )
 
 
+def _bus(evidence: Evidence) -> Finding | None:
+    """Compare bytes to and from GPUs with what their links to the machine can carry."""
+    link = bus(evidence.run.host)
+    if link is None:
+        return None
+    rows = _rates(evidence.live.filter(pl.col("gpu_count") > 0))
+    over = rows.filter(pl.col("rate") > ABOVE * link.rate * pl.col("gpu_count"))
+    if over.is_empty():
+        return None
+    row, found = over.sort("rate", descending=True).row(0, named=True), keys(over)
+    top = rate(link.rate * row["gpu_count"])
+    return Finding(
+        Verdict.BLOCK,
+        f"{settings(found)}: {rate(row['rate'])} where {count(row['gpu_count'], 'GPU')} on "
+        f"{link.name} can take {top}.",
+        "The bytes did not all pass the link, or the time is wrong.",
+        "Measure for longer, and look whether reads came from a cache of the GPU's library.",
+        found,
+    )
+
+
 def _above(evidence: Evidence, over: list[tuple[Cell, PhaseStat]]) -> Finding:
     rows = traffic(evidence.trials)
     whole = set(keys(rows)) - set(keys(short_of(rows)))
@@ -114,7 +137,7 @@ def _above(evidence: Evidence, over: list[tuple[Cell, PhaseStat]]) -> Finding:
     assert phase.limit is not None
     seen = (
         f"{settings(found)}: faster than the measured ceiling by more than 5 % (the {phase.name} "
-        f"of {cell.setting} reaches {phase.of_limit:.0%} of {phase.limit.name})."
+        f"of {cell.setting} reaches {percent(phase.of_limit or 0)} of {phase.limit.name})."
     )
     again = (
         "Measure the ceiling again with more repeats (--repeats 10) on an otherwise idle machine."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
-from savemark.checks.wording import count, keys, rate, settings
+from savemark.checks.wording import count, keys, percent, rate, settings
 from savemark.records.evidence import READS, WRITES
 
 # The catalogue's limit for HC-02.
@@ -63,16 +63,16 @@ def received(evidence: Evidence) -> Finding:
         least = float((rows["moved"] / rows["stored_bytes"]).min() or 0)  # type: ignore[arg-type]
         return Finding(
             Verdict.OK,
-            f"/proc/diskstats of {rows['device_name'][0]} saw at least {least:.0%} of the stored "
-            f"bytes in each of {count(len(rows), 'phase')}.",
+            f"/proc/diskstats of {rows['device_name'][0]} saw at least {percent(least)} of the "
+            f"stored bytes in each of {count(len(rows), 'phase')}.",
         )
     worst = short.row(0, named=True)
     found = keys(short)
     return Finding(
         Verdict.BLOCK,
         f"{settings(found)}: in the {worst['phase']} of repeat {worst['repeat']} the device "
-        f"{worst['device_name']} moved {worst['moved'] / worst['stored_bytes']:.0%} of the stored "
-        f"bytes ({count(len(short), 'phase')} below 90 %).",
+        f"{worst['device_name']} moved {percent(worst['moved'] / worst['stored_bytes'])} of the "
+        f"stored bytes ({count(len(short), 'phase')} below 90 %).",
         "The rest stayed in a cache.",
         "Use a storage with direct I/O (storage: uring or posix with direct: true).",
         found,
@@ -89,8 +89,8 @@ def _early(evidence: Evidence) -> Finding | None:
         row = share.sort("share").row(0, named=True)
         return Finding(
             Verdict.BLOCK,
-            f"{settings(keys(outer))}: the {row['phase']} was called done after {row['share']:.0%} "
-            "of the time that its data needed.",
+            f"{settings(keys(outer))}: the {row['phase']} was called done after "
+            f"{percent(row['share'])} of the time that its data needed.",
             "The rest was in the page cache when the clock of the workers stopped.",
             "Use the time that includes the write-back (iozone: the parent's), or run it with a "
             "flush inside the time (iozone -e).",
@@ -144,7 +144,7 @@ def agree(evidence: Evidence) -> Finding:
         return Finding(
             Verdict.FLAG,
             f"{settings(keys(apart))}: savemark and {row['device_name']} differ by "
-            f"{row['off']:.0%} about the bytes of {count(len(apart), 'phase')}.",
+            f"{percent(row['off'])} about the bytes of {count(len(apart), 'phase')}.",
             "Somebody else used the disk, or not all bytes went to it.",
             "Run it again on an otherwise idle disk; see HC-02 and HC-31.",
         )

@@ -59,7 +59,7 @@ def _disk(evidence: Evidence) -> tuple[Finding | None, str]:
     busy = rows.filter(much).sort("foreign", descending=True)
     if busy.is_empty():
         share = int(rows["foreign"].sum()) / int(rows["stored_bytes"].sum())
-        return None, f"{rows['device_name'][0]} moved {share:.1%} more than the trials did"
+        return None, f"{rows['device_name'][0]} moved {percent(share)} more than the trials did"
     worst = busy.row(0, named=True)
     speed = worst["foreign"] / worst["elapsed_ns"] * 1e3
     finding = Finding(

@@ -14,6 +14,15 @@ LONG_ENOUGH_S = 10
 BLOCK_BELOW_S = 1
 # The state, the room to restore it into, and the rest of the machine.
 MEMORY_SHARE = 3
+# What makes a workload longer that has no --size.
+LONGER = {
+    "shared_file": "--segments",
+    "file_per_process": "--segments",
+    "metadata": "--items",
+    "iterate": "--iterations",
+    "copy": "--items",
+    "io500": "--block-size, --segments and --phase-deadline",
+}
 # A tick of the clock against the median.
 TICK_SHARE = 0.01
 
@@ -61,7 +70,7 @@ Short = tuple[float, int, tuple[str, str, str]]  # median seconds, user bytes, t
 def _moments(evidence: Evidence, found: list[Short], total: int, limit: float, few: str) -> Finding:
     seconds, size, _ = min(found)
     blocked = tuple(key for _, _, key in found)
-    longer = _fix(size, seconds, limit, evidence.run.host)
+    longer = _fix(evidence, size, seconds, limit)
     return Finding(
         Verdict.BLOCK,
         f"{len(found)} of {total} median phases are shorter than {limit:g} s ({_which(blocked)}). "
@@ -84,7 +93,7 @@ def _short(evidence: Evidence, found: list[Short], total: int, least: float, few
         f"{below} (shortest: {key[2]} of {key[1]}, {seconds:.2f} s). {few}".strip(),
         "A burst credit, a drive's fast cache or a start-up cost weighs more than it would in a "
         "long save.",
-        _fix(size, seconds, least, evidence.run.host),
+        _fix(evidence, size, seconds, least),
     )
 
 
@@ -107,7 +116,18 @@ def _few(evidence: Evidence) -> str:
     return f"{settings(keys(rows))}: fewer than {least:g} I/Os per worker (down to {fewest:.0f})."
 
 
-def _fix(size: int, seconds: float, least: float, host: dict[str, Any]) -> str:
+def _fix(evidence: Evidence, size: int, seconds: float, least: float) -> str:
+    """What makes the phases longer, in the options of the workloads that ran."""
+    workloads = set(evidence.live["workload"].drop_nulls())
+    flags = {flag: None for name, flag in LONGER.items() if name in workloads}
+    counted = " and ".join(f"more {flag}" for flag in flags)
+    if counted and workloads <= set(LONGER):
+        return f"For a number to quote, use {counted}."
+    sized = _size(size, seconds, least, evidence.run.host)
+    return f"{sized} Where that is no option, use {counted}." if counted else sized
+
+
+def _size(size: int, seconds: float, least: float, host: dict[str, Any]) -> str:
     """A size that lasts long enough, or the largest that memory holds: the state is there twice."""
     if not size:
         return (
@@ -188,7 +208,8 @@ def _threads(evidence: Evidence, rows: pl.DataFrame) -> Finding:
     cores = cpu.get("available") or cpu.get("logical")
     most = evidence.needed("HC-26", "threads_per_core")
     if cores:
-        crowded = rows.filter(pl.col("worker_count") > most * cores)
+        here = pl.col("worker_count") / pl.col("node_count").fill_null(1)
+        crowded = rows.filter(here > most * cores)
         if not crowded.is_empty():
             return Finding(
                 Verdict.FLAG,

@@ -10,6 +10,7 @@ from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import keys, settings
 
 LOOKS = ("stat", "read", "find")
+OF_IO500 = ("find", "mdtest-easy-stat", "mdtest-hard-stat", "mdtest-hard-read")
 # mdtest and IO500 shift ranks, so that nobody meets its own; -N is mdtest's stride.
 SHIFTED = re.compile(r"(?:^|\s)-N\s*[1-9]")
 
@@ -23,7 +24,10 @@ SHIFTED = re.compile(r"(?:^|\s)-N\s*[1-9]")
 )
 def looked_up(evidence: Evidence) -> Finding:
     """Flag lookups that the client's dentry and inode caches may have answered."""
-    ours = evidence.live.filter((pl.col("workload") == "metadata") & pl.col("phase").is_in(LOOKS))
+    ours = evidence.live.filter(
+        (pl.col("workload") == "metadata") & pl.col("phase").is_in(LOOKS)
+        | (pl.col("workload") == "io500") & pl.col("phase").is_in(OF_IO500)
+    )
     warm = ours.filter(pl.col("cache_state").fill_null("unknown") != "dropped")
     rows = evidence.imported.filter(
         pl.col("tool").fill_null("").is_in(["mdtest", "io500"]) & pl.col("phase").is_in(LOOKS)
@@ -34,7 +38,7 @@ def looked_up(evidence: Evidence) -> Finding:
     if not known.is_empty():
         return _own(keys(known), Verdict.FLAG, "mdtest ran without -N")
     if not warm.is_empty():
-        return _own(keys(warm), Verdict.NOTE, "names and inodes were not dropped (cache: warm)")
+        return _own(keys(warm), Verdict.NOTE, "names and inodes were not dropped")
     if not own.is_empty():
         return Finding(Verdict.UNVERIFIED, "mdtest's command, which says whether -N, is missing.")
     if ours.is_empty() and rows.is_empty():
@@ -48,5 +52,5 @@ def _own(found: tuple[tuple[str, str, str], ...], verdict: Verdict, why: str) ->
         f"{settings(found)}: the node that made the files looked them up, and {why}.",
         "Its memory knew the answers; the storage was not asked.",
         "Let another node ask (mdtest -N with the tasks per node), or drop caches first "
-        "(savemark: --cache cold, as root).",
+        "(savemark: --cache cold, for IO500 --names cold, as root).",
     )

@@ -37,7 +37,7 @@ def cost_shown(evidence: Evidence) -> Finding:
     "HC-30",
     "Threads have processors near the storage",
     rule="more workers than the processors that this process may use, of a machine that has more; "
-    "several NUMA nodes, and where threads ran not recorded",
+    "several NUMA nodes, and where threads ran not recorded; a GPU on another node than the disk",
     verdict="NOTE",
     applies="L",
 )
@@ -48,7 +48,9 @@ def near(evidence: Evidence) -> Finding:
     usable, there = cpu.get("available"), cpu.get("logical")
     if evidence.live.is_empty() or not usable:
         return Finding(Verdict.UNVERIFIED, "The processors that may be used are not recorded.")
-    crowded = evidence.live.filter(pl.col("worker_count") > usable)
+    # Of one rank: others may be on other nodes, or bound to other processors.
+    each = pl.col("worker_count") / pl.col("rank_count").fill_null(1)
+    crowded = evidence.live.filter(each > usable)
     if there and usable < there and not crowded.is_empty():
         return Finding(
             Verdict.NOTE,
@@ -57,9 +59,27 @@ def near(evidence: Evidence) -> Finding:
             "A cpuset or an affinity mask keeps it from the others.",
             "Start it without taskset, or with a cpuset as large as the workers are many.",
         )
+    if far := _far_gpus(evidence):
+        return far
     nodes = host.get("numa_nodes") or 1
     if nodes > 1:
         return Finding(
             Verdict.UNVERIFIED, f"There are {nodes} NUMA nodes; where threads ran is not recorded."
         )
     return Finding(Verdict.OK, f"One NUMA node, {usable} processors for this process.")
+
+
+def _far_gpus(evidence: Evidence) -> Finding | None:
+    """Note GPUs whose bytes pass the link between processors on their way to the disk."""
+    rows = evidence.live.filter(pl.col("gpu_count") > 0)
+    gpus = [each for each in evidence.run.host.get("gpus") or [] if each.get("to_disk")]
+    far = [each for each in gpus if each["to_disk"] == "another NUMA node"]
+    if rows.is_empty() or not far:
+        return None
+    where = listing(str(each["pci_address"]) for each in far)
+    return Finding(
+        Verdict.NOTE,
+        f"{where}: on another NUMA node than the disk ({len(far)} of {len(gpus)} GPUs).",
+        "Their bytes pass the link between the processors, which all such GPUs share.",
+        "Compare GPU sets by --gpus, nearest first; `nvidia-smi topo -m` shows what is near.",
+    )

@@ -6,16 +6,20 @@ import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import keys, listing, settings
+from savemark.records.io500 import MILD
 
 
 @check(
     "HC-25",
     "The tool stands by its result",
-    rule="IO500 [INVALID], fio error ≠ 0, IOR WARNING or ERROR, warp errors > 0, and the like",
-    verdict="BLOCK",
+    rule="IO500 [INVALID], fio error ≠ 0, IOR WARNING or ERROR, an ERROR of elbencho's workers, "
+    "warp errors > 0, and the like",
+    verdict="BLOCK; FLAG where a run of IO500 here was only too short for its rules, or in memory",
 )
 def valid(evidence: Evidence) -> Finding:
     """Block what its own tool called invalid."""
+    if (found := _of_io500(evidence)) is not None:
+        return found
     rows = evidence.imported
     if rows.is_empty():
         return Finding(Verdict.OK, "Failed trials are no results here; see HC-20.")
@@ -33,6 +37,28 @@ def valid(evidence: Evidence) -> Finding:
     if rows["tool_valid"].null_count():
         return Finding(Verdict.UNVERIFIED, "Whether the tool called its result valid is not said.")
     return Finding(Verdict.OK, "The tool called every result valid.")
+
+
+def _of_io500(evidence: Evidence) -> Finding | None:
+    """Judge trials of IO500 that ran here: too short a phase is a measurement, and no IO500."""
+    rows = evidence.live.filter((pl.col("workload") == "io500") & ~pl.col("tool_valid"))
+    if rows.is_empty():
+        return None
+    mild = pl.col("tool_message").str.split("; ").list.eval(pl.element().str.contains(MILD.pattern))
+    wrong = rows.filter(~mild.list.all())
+    bad = rows if wrong.is_empty() else wrong
+    said = listing(bad["tool_message"].unique(maintain_order=True), 2)
+    return Finding(
+        Verdict.FLAG if wrong.is_empty() else Verdict.BLOCK,
+        f"{settings(keys(bad))}: by IO500's rules this is [INVALID] ({said}).",
+        "It broke the rules by which IO500's results are compared."
+        + (" The speeds are a measurement, the score is none." if wrong.is_empty() else ""),
+        "Use --phase-deadline 5m with enough --block-size, --segments and --files-per-worker; "
+        "until then quote no score."
+        if wrong.is_empty()
+        else "Fix what it says and run it again; leave these numbers out.",
+        () if wrong.is_empty() else keys(wrong),
+    )
 
 
 @check(

@@ -12,7 +12,10 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
+from savemark.checks import Evidence
+from savemark.checks.memory import same_memory
 from savemark.records import phases, read_run
+from savemark.records.evidence import READS
 from savemark.records.frame import shown
 from savemark.records.run import Json, Run
 from savemark.report import sides
@@ -20,6 +23,8 @@ from savemark.report.comparison import interval, p_text
 from savemark.report.table import Datum, Line, Table
 from savemark.report.words import gbs
 from savemark.run.crosscheck import HEAD
+from savemark.run.phases import OF_PROCESS
+from savemark.stats.cells import BYTES, unit_of
 from savemark.stats.effect import Effect
 from savemark.stats.pairs import Key, Pair, Times, compare
 from savemark.stats.repeats import repeats_needed
@@ -29,14 +34,15 @@ WORDS = {"not told apart": "tied", "too few repeats": "too few repeats to tell"}
 # The options that say what was done.
 TOLD = (
     *("storage", "size", "items", "transfer_size", "queue_depth", "streams", "workers"),
-    *("direct", "sync", "duration", "payload"),
+    *("block_size", "direct", "sync", "duration", "payload", "huge_pages"),
 )
 HOW = (
     "Each line is the median of its repeats, interleaved with those of the others; ± is half its "
     "95 % interval, or half the range below 6 repeats. Ratio: rate against savemark’s, with a "
-    "bootstrap interval of the change. Tied: the exact Mann-Whitney test, Holm-corrected over "
-    "the {count} comparisons, cannot tell them apart at 0.05. CPU is that of the whole process, "
-    "its start included; what the kernel does for it elsewhere is not in it."
+    "bootstrap interval of the change. Device: what the disk’s own counters saw per byte moved; "
+    "far below 1 it was not the disk that was measured. Tied: the exact Mann-Whitney test, "
+    "Holm-corrected over the {count} comparisons, cannot tell them apart at 0.05. CPU is that of "
+    "the whole process, its start included; what the kernel does for it elsewhere is not in it."
 )
 
 
@@ -50,6 +56,7 @@ class Row:
     unit: str  # "B" or "op"
     spread: float | None  # ± share
     cpu_s_per_op: float
+    device: float | None  # bytes that the disk saw per byte moved
     pair: Pair | None  # against this program; None for itself
     n: int
 
@@ -62,6 +69,7 @@ class Part:
     run: Run
     rows: list[Row]
     refused: dict[str, str]
+    notes: list[str]  # what the times of a tool are, and what else is not the same
 
 
 def read(folder: Path) -> list[Part]:
@@ -73,8 +81,29 @@ def read(folder: Path) -> list[Part]:
     for each in _paired(samples):
         found |= each
     return [
-        Part(each["name"], run, _rows(number, samples[number], found), each["refused"])
+        Part(each["name"], run, _rows(number, samples[number], found), each["refused"], _notes(run))
         for number, (each, run) in enumerate(runs)
+    ]
+
+
+def _notes(run: Run) -> list[str]:
+    """Return what was noted on the phases of each tool, once, and whether it had other memory."""
+    found: dict[str, dict[str, str]] = {}
+    for entry in run.entries:
+        record = entry.record or {}
+        tool = record.get("tool") or {}
+        start = tool.get("process_ns")
+        alone = f" ({start / 1e9:.2f} s to print its version)" if start else ""
+        for phase in record.get("phases") or [] if tool else []:
+            for note in phase.get("notes") or []:
+                found.setdefault(note, {})[tool["name"]] = alone if note == OF_PROCESS else ""
+    memory = same_memory(Evidence(run, phases(run), []))
+    return [
+        *(
+            f"{', '.join(f'{name}{alone}' for name, alone in tools.items())}: {note}"
+            for note, tools in found.items()
+        ),
+        *([memory.message] if memory.verdict.fired else []),
     ]
 
 
@@ -83,6 +112,7 @@ class _Sample:
     seconds: tuple[float, ...]  # per unit: a byte or an operation
     unit: str
     cpu_s_per_op: float
+    device: float | None
 
 
 def _samples(run: Run) -> dict[tuple[str, str], _Sample]:
@@ -90,13 +120,21 @@ def _samples(run: Run) -> dict[tuple[str, str], _Sample]:
     frame = phases(run).filter(pl.col("phase").is_not_null() & (pl.col("phase") != "prepare"))
     found = {}
     for (tool, phase), rows in frame.group_by("tool", "phase", maintain_order=True):
-        unit = "op" if rows["workload"][0] in ("metadata", "random") else "B"
+        unit = "B" if unit_of(str(rows["workload"][0]), str(phase)) == BYTES else "op"
         column = "io_count" if unit == "op" else "user_bytes"
         seconds = (rows["elapsed_ns"] / 1e9 / rows[column]).to_list()
         cpu = int(rows["cpu_user_ns"].sum()) + int(rows["cpu_system_ns"].sum())
         per_op = cpu / 1e9 / max(int(rows["io_count"].sum()), 1)
-        found[str(tool), str(phase)] = _Sample(tuple(seconds), unit, per_op)
+        found[str(tool), str(phase)] = _Sample(tuple(seconds), unit, per_op, _device(rows))
     return found
+
+
+def _device(rows: pl.DataFrame) -> float | None:
+    """Return the bytes that the disk saw per byte moved; None where no counter is known."""
+    way = "read" if rows["phase"][0] in READS else "written"
+    seen, moved = rows[f"device_{way}_bytes"].sum(), rows["user_bytes"].sum()
+    known = rows["device_name"].null_count() == 0 and rows[f"device_{way}_bytes"].null_count() == 0
+    return float(seen) / float(moved) if known and moved else None
 
 
 def _paired(
@@ -135,12 +173,13 @@ def _rows(
         if pair is None and tool != ENGINE:
             continue  # this program has no such phase
         cpu = sample.cpu_s_per_op
-        rows.append(Row(tool, phase, 1 / each.median, sample.unit, half, cpu, pair, each.n))
+        rate, seen = 1 / each.median, sample.device
+        rows.append(Row(tool, phase, rate, sample.unit, half, cpu, seen, pair, each.n))
     return sorted(rows, key=lambda row: (order.index(row.phase), row.tool != ENGINE, -row.rate))
 
 
 def _table(part: Part) -> Table:
-    heads = ["phase", "tool", "rate", "±", "ratio", "[95 %]", "p", "", "CPU µs/op"]
+    heads = ["phase", "tool", "rate", "±", "ratio", "[95 %]", "p", "", "CPU µs/op", "device"]
     return Table(part.name, part.name, heads, [_line(row) for row in part.rows])
 
 
@@ -155,7 +194,9 @@ def _line(row: Row) -> Line:
         verdict = WORDS.get(row.pair.verdict, row.pair.verdict)
         data += [Datum(f"{ratio:.2f}", ratio), Datum(interval(_of_rates(row.pair.ratio)))]
         data += [Datum(p_text(row.pair.p_adjusted), row.pair.p_adjusted), Datum(verdict)]
-    return Line([*data, Datum(f"{row.cpu_s_per_op * 1e6:.1f}", row.cpu_s_per_op)])
+    seen = "–" if row.device is None else f"{row.device:.2f}"
+    data += [Datum(f"{row.cpu_s_per_op * 1e6:.1f}", row.cpu_s_per_op)]
+    return Line([*data, Datum(seen, -1.0 if row.device is None else row.device)])
 
 
 def _of_rates(times: Effect) -> Effect:
@@ -171,10 +212,20 @@ def markdown(parts: Sequence[Part]) -> str:
     text = ["# Crosscheck", "", _where(first), ""]
     for part in parts:
         text += [f"## {part.name}: {_said(part)}", "", _table(part).markdown()]
-        text += [f"* {why}" for why in dict.fromkeys(part.refused.values())]
-        text += [""] if part.refused else []
+        said = [*part.notes, *_left_out(part)]
+        text += [f"* {each}" for each in said]
+        text += [""] if said else []
     text += ["## Versions", "", *(f"* {name} {said}" for name, said in _versions(parts)), ""]
     return "\n".join([*text, _how(parts), ""])
+
+
+def _left_out(part: Part) -> list[str]:
+    """Return why tools are not in a part; what is true of several is said once."""
+    found: dict[str, dict[str, None]] = {}
+    for why in part.refused.values():
+        tool, _, reason = why.partition(" ")
+        found.setdefault(reason, {})[tool] = None
+    return [f"left out: {', '.join(tools)} {reason}" for reason, tools in found.items()]
 
 
 def show(parts: Sequence[Part], console: Console) -> None:
@@ -184,8 +235,8 @@ def show(parts: Sequence[Part], console: Console) -> None:
         console.print()
         console.print(Text(f"{part.name}: {_said(part)}", "bold"))
         sides.print_table(console, _table(part))
-        for why in dict.fromkeys(part.refused.values()):
-            console.print(Text(f"left out: {why}", "dim"))
+        for said in (*part.notes, *_left_out(part)):
+            console.print(Text(said, "dim"))
     console.print()
     console.print(Text(_how(parts), "dim"))
 
@@ -197,7 +248,7 @@ def as_json(parts: Sequence[Part]) -> dict[str, Any]:
         "versions": dict(_versions(parts)),
         "parts": [
             {"name": part.name, "run": str(part.run.folder), "refused": part.refused}
-            | {"rows": [_row_json(row) for row in part.rows]}
+            | {"notes": part.notes, "rows": [_row_json(row) for row in part.rows]}
             for part in parts
         ],
     }
@@ -207,6 +258,7 @@ def _row_json(row: Row) -> dict[str, Any]:
     data: dict[str, Any] = {"tool": row.tool, "phase": row.phase, "n": row.n}
     data["bytes_per_s" if row.unit == "B" else "operations_per_s"] = row.rate
     data |= {"half_width": row.spread, "cpu_s_per_operation": row.cpu_s_per_op}
+    data["device_share"] = row.device
     if row.pair is not None:
         data |= {"ratio": 1 / row.pair.ratio.value, "p_adjusted": row.pair.p_adjusted}
         data["verdict"] = WORDS.get(row.pair.verdict, row.pair.verdict)

@@ -126,13 +126,14 @@ class Analysis:
         if self.short_title is None or rows.is_empty():
             return rows
         levels = [
-            pl.col(f.name)
-            .cast(pl.String)
-            .fill_null("none")
-            .replace({level: f.shown(level) for level in f.levels})
+            pl.col(f.name).cast(pl.String).replace({level: f.shown(level) for level in f.levels})
             for f in self.own_factors
         ]
-        return rows.with_columns(setting=pl.concat_str(levels, separator=" · "))
+        if not self.parts:
+            levels = [level.fill_null("none") for level in levels]
+        # A part of a study has no word for the factors of the others.
+        name = pl.concat_str(levels, separator=" · ", ignore_nulls=True)
+        return rows.with_columns(setting=name)
 
     def rows(self, label: str, phase: str) -> pl.DataFrame:
         """The finished trials of one target and phase that a figure may show: no blocked ones."""
@@ -175,6 +176,8 @@ class Analysis:
         blocks = [f for f in self.fired if f.verdict is Verdict.BLOCK]
         if blocks:
             return "invalid", f"invalid: {blocks[0].id} {_negated(blocks[0].id)}"
+        if any(f.id == "HC-25" and f.verdict is Verdict.FLAG for f in self.fired):
+            return "invalid", "[INVALID] by IO500's rules; its speeds are a measurement"
         parts = []
         if self.fired:
             parts.append(f"{len(self.fired)} note{'s' * (len(self.fired) > 1)}")

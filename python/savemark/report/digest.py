@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from savemark.records import Run
-from savemark.report import blocked, stopping
+from savemark.report import blocked, expecting, io500, stopping
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.verdict import decision
 from savemark.stats import TOTAL, Ceiling, Ranking, TargetResult
@@ -30,6 +30,7 @@ def of(analysis: Analysis) -> dict[str, Any]:
         "valid": state != "invalid",
         "validity": words,
         "verdict": " ".join(decision(analysis)),
+        "expected": expecting.as_json(analysis),
         "targets": [_target(result) for result in analysis.results],
         "cells": blocked.rows(analysis),
         "notes": [
@@ -39,6 +40,7 @@ def of(analysis: Analysis) -> dict[str, Any]:
         ],
         "unverified": [{"id": f.id, "evidence": f.evidence} for f in analysis.unverified],
         "stopping": stopping.as_json(run),
+        **({"io500": scores} if (scores := io500.as_json(analysis)) else {}),
         "trials": {
             "planned": len(run.plan),
             "finished": sum(entry.ok for entry in run.entries),

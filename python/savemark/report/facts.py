@@ -86,7 +86,7 @@ def missing_table(run: Run) -> Table | None:
     """What this machine or its targets do not have, and why."""
     lines = [
         Line([
-            Datum(setting({k: v for k, v in each["rule"].items() if k != "target"}), css="name"),
+            Datum(setting(_said(each["rule"])), css="name"),
             Datum(str(each["rule"].get("target", ""))),
             Datum(str(each["cells"]), each["cells"]),
             Datum(str(each["reason"])),
@@ -95,8 +95,20 @@ def missing_table(run: Run) -> Table | None:
         for each in run.missing_levels
     ]  # fmt: skip
     heads = ["unavailable", "target", "settings", "why", "what to do"]
-    note = "Tried once before the run, each with a small trial, and left out of it."
+    note = (
+        "Left out of the run: what a small trial before it showed this place to refuse,"
+        " and what another tool cannot express."
+    )
     return Table("unavailable", "Unavailable here", heads, lines, note) if lines else None
+
+
+def _said(rule: dict[str, Any]) -> dict[str, Any]:
+    """Return the levels of a rule, several of one factor as `16|36`."""
+    return {
+        name: "|".join(map(str, level)) if isinstance(level, list) else level
+        for name, level in rule.items()
+        if name != "target"
+    }
 
 
 def failures_table(run: Run) -> Table | None:

@@ -9,12 +9,15 @@ from savemark.report import (
     blocked,
     corrected,
     durability,
+    expecting,
     facts,
     interval,
+    io500,
     legacy,
     mounted,
     policies,
     published,
+    ranked,
 )
 from savemark.report.analysis import Analysis
 from savemark.report.study import parts
@@ -32,9 +35,15 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     shown, more = messages(analysis)
     parts += [f"* **{f.id}** {f.message}" for f in shown]
     parts += [f"* … {more} more under “Is it true?”"] if more else []
-    for table in blocked.tables(analysis):
+    for table in (
+        *expecting.tables(analysis),
+        *io500.tables(analysis),
+        *blocked.tables(analysis),
+    ):
         parts += ["", f"## {table.title}", "", table.markdown()]
     for table in policies.tables(analysis):
+        parts += ["", f"## {table.title}", "", table.markdown()]
+    for table in ranked.tables(analysis):
         parts += ["", f"## {table.title}", "", table.markdown()]
     parts += ["## Figures", ""]
     for each in drawn:

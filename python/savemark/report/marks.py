@@ -35,12 +35,18 @@ def seconds_scale(values: Sequence[float]) -> tuple[alt.Scale, str]:
     return alt.Scale(domain=[0, high * 1.08], nice=True), "from zero"
 
 
+# Up to this ratio of largest to smallest, four labels in a decade do not touch.
+DENSE = 150
+
+
 def ticks(scale: alt.Scale) -> alt.Axis:
-    """Few round labels; on a logarithmic axis 1, 2, 3, 5 of each decade."""
+    """Few round labels; on a logarithmic axis 1, 2, 3, 5 of each decade, of many decades fewer."""
     if scale.to_dict().get("type") != "log":
         return alt.Axis(tickCount=6, format="~g")
     low, high = scale.to_dict()["domain"]
-    values = [m * 10.0**e for e in range(-9, 10) for m in (1, 2, 3, 5)]
+    span = high / low
+    steps = (1, 2, 3, 5) if span <= DENSE else (1, 2, 5) if span <= 30 * DENSE else (1,)
+    values = [m * 10.0**e for e in range(-9, 10) for m in steps]
     return alt.Axis(values=[v for v in values if low <= v <= high], format="~g")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from savemark.report import acceptance, gpu_grid, mounts
+from savemark.report import acceptance, gpu_grid, mounts, stalls
 from savemark.report.analysis import Analysis
 from savemark.report.storages import storages_tables
 from savemark.report.table import Table
 
 # Those that say what a study is about; a terminal shows them, too.
-SHORT = ("acceptance_maxima", "gpu_first_last", "mounts")
+SHORT = ("acceptance_maxima", "gpu_first_last", "mounts", stalls.NAME)
 
 
 def short(analysis: Analysis) -> list[Table]:
@@ -22,4 +22,4 @@ def tables(analysis: Analysis) -> list[Table]:
     if found:
         return found
     # The speeds of disks and networks are those of the study checkpoint-restore, and of imports.
-    return storages_tables(analysis)
+    return [*stalls.tables(analysis), *storages_tables(analysis)]

@@ -27,6 +27,15 @@ MEANS = {
     OPTION: "told otherwise",
 }
 
+# Of lines that say what became of something.
+COLOURS = {
+    "lost": "bold red",
+    "slower": "red",
+    "faster": "green",
+    "passed": "green",
+    "unshown": "yellow",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Side:
@@ -175,14 +184,17 @@ def labelled(console: Console, label: str, text: str, style: str = "") -> None:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """A table of the report on a terminal; a line's css `lost` or `found` gives it a colour."""
+    """A table of the report on a terminal; a line's css, such as `lost`, gives it a colour."""
     grid = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
     first = table.lines[0].data if table.lines else []
-    for place, head in enumerate(table.columns):
+    # The title of a group stands above the first of its columns.
+    above = [word for title, count in table.groups for word in (title, *[""] * (count - 1))]
+    for place, column in enumerate(table.columns):
         number = bool(first) and first[place].number
+        head = f"{above[place]}\n{column}" if above else column
         grid.add_column(Text(head), justify="right" if number else "left", no_wrap=True)
     for line in table.lines:
-        style = {"lost": "bold red", "slower": "red", "faster": "green"}.get(line.css, "")
+        style = COLOURS.get(line.css, "")
         grid.add_row(*(Text(datum.text) for datum in line.data), style=style)
     # In a log or a narrow window a long line is better than one with its end cut off.
     width, needed = console.width, console.measure(grid, options=_endless(console)).maximum

@@ -9,6 +9,7 @@ import polars as pl
 from savemark.checks import Finding
 from savemark.checks.flush import PROMISES
 from savemark.checks.repeats import leader
+from savemark.report import expecting, io500
 from savemark.report.analysis import Analysis
 from savemark.report.words import both, gbs, percent, seconds, speed, where
 from savemark.stats import TOTAL, Cell, Ranking, TargetResult
@@ -20,9 +21,12 @@ NOTHING = "This run holds no trial, so there is nothing to decide."
 
 
 def decision(analysis: Analysis) -> list[str]:
-    """One sentence per target, and where it can be shown, when a codec would pay."""
+    """What was expected; a sentence per target; where it can be shown, when a codec would pay."""
+    met = [text] if (text := expecting.sentence(analysis)) else []
     if analysis.parts:
-        return headlines(analysis)
+        return [*met, *headlines(analysis)]
+    if scores := io500.sentences(analysis):
+        return [*met, *scores]
     sentences = []
     several = len(analysis.results) > 1
     for result in analysis.results:
@@ -33,7 +37,7 @@ def decision(analysis: Analysis) -> list[str]:
                 which = f"{here}, of what promises {promise}," if promise else here
                 sentence = _decide(alike, which)
                 sentences.append(" ".join(s for s in (sentence, _codecs(alike)) if s))
-    return sentences or [NOTHING]
+    return [*met, *(sentences or [NOTHING])]
 
 
 def by_promise(analysis: Analysis, result: TargetResult) -> dict[str, TargetResult]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from savemark.records import Run, write_timelines
-from savemark.report import blocked, legacy, render
+from savemark.report import blocked, io500, legacy, render
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.facts import ceiling_list
 from savemark.report.figure import Figure
@@ -23,6 +23,7 @@ def write(source: Path | Run, *, show_blocked: bool = False) -> Path:
     run_dir = analysis.run.folder
     run_dir.mkdir(parents=True, exist_ok=True)
     write_timelines(analysis.run)
+    io500.write(analysis)
     with Pixels() as pixels:
         drawn = _figures(analysis, run_dir / "figures", pixels)
         _tables(analysis, run_dir / "tables")

@@ -17,9 +17,19 @@ TOTAL = "total"
 # Workloads whose speed is a number of operations, and what those are called; others move bytes.
 COUNTED = {"metadata": "op/s", "random": "IOPS"}
 BYTES = "GB/s"
+# Workloads that give each worker a share: when the first one is done says something.
+SHARED_OUT = ("sequential", "shared_file", "file_per_process")
+
 # Of the latency of one I/O or operation; medians of the repeats' own percentiles.
 LATENCIES = ("p50", "p99", "p99_9", "p99_99")
 Row = Mapping[str, Any]
+
+
+def unit_of(workload: str, phase: str) -> str:
+    """The unit of a phase's speed."""
+    if workload == "io500":
+        return BYTES if phase.startswith("ior") else "op/s"
+    return COUNTED.get(workload, BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,10 @@ class PhaseStat:
     # The speed of each repeat, in bytes or operations per second; None where neither is known.
     speeds: Spread | None = None
     latency_ns: Mapping[str, float] = field(default_factory=dict)  # by name in LATENCIES
+    # Bytes per second until the first of several workers was done, and how far that is from
+    # `user_rate`, trial by trial; 0 where there is one worker, or nobody wrote it down.
+    first_rate: float = 0.0
+    first_apart: float = 0.0
 
     @property
     def counted(self) -> bool:
@@ -124,7 +138,11 @@ class Cell:
 
 CPU = ("cpu_user_ns", "cpu_system_ns")
 SUMMED = ("elapsed_ns", *CPU, "user_bytes", "io_count")
-LISTED = ("repeat", "index", *SUMMED, "stored_bytes", *(f"latency_{name}_ns" for name in LATENCIES))
+FIRST = ("first_done_ns", "first_done_bytes", "last_done_ns")
+LISTED = (
+    *("repeat", "index", *SUMMED, "stored_bytes", *FIRST),
+    *(f"latency_{name}_ns" for name in LATENCIES),
+)
 
 
 def cells(frame: pl.DataFrame, label: str, of: Ceilings, cores: int | None) -> list[Cell]:
@@ -218,8 +236,9 @@ def _phase(row: Row, bound: Limit | None) -> PhaseStat:
     user, stored = _numbers(row["user_bytes"]), _numbers(row["stored_bytes"])
     counts = _numbers(row["io_count"])
     cpu = sum(sum(_numbers(row[name])) for name in CPU) / 1e9
-    unit = COUNTED.get(str(row["workload"]), BYTES)
+    unit = unit_of(str(row["workload"]), str(row["phase"]))
     amounts = user if unit == BYTES else counts
+    first, apart = _first(row) if row["workload"] in SHARED_OUT else (0.0, 0.0)
     return PhaseStat(
         name=str(row["phase"]),
         seconds=spread(seconds),
@@ -240,7 +259,22 @@ def _phase(row: Row, bound: Limit | None) -> PhaseStat:
         if all(amounts)
         else None,
         latency_ns=_latency(row),
+        first_rate=first,
+        first_apart=apart,
     )
+
+
+def _first(row: Row) -> tuple[float, float]:
+    """Bytes per second until the first worker was done, and |first - last|: medians of trials."""
+    trials = zip(*(row[name] for name in (*FIRST, "user_bytes", "elapsed_ns")), strict=True)
+    rates = [
+        (moved / first * 1e9, user / max(elapsed, 1) * 1e9)
+        for first, moved, last, user, elapsed in trials
+        if first and moved and last and user and first < last
+    ]
+    if not rates:
+        return 0.0, 0.0
+    return median(one for one, _ in rates), median(abs(one - every) for one, every in rates)
 
 
 def _latency(row: Row) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,13 +12,14 @@ N_FOR_INTERVAL = 6
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Samples with their median and either a 95 % interval of it or, for few samples, the range."""
+    """Samples with their median and either an interval of it or, for few samples, the range."""
 
     samples: tuple[float, ...]
     median: float
     low: float
     high: float
     coverage: float | None
+    confidence: float = CONFIDENCE  # that was asked for; the interval's coverage is no less
 
     @property
     def n(self) -> int:
@@ -29,7 +29,9 @@ class Spread:
     @property
     def kind(self) -> str:
         """What `low` and `high` are: a reader must not take a range for an interval."""
-        return "95 %" if self.coverage is not None else f"range, n = {self.n}"
+        return (
+            f"{self.confidence * 100:g} %" if self.coverage is not None else f"range, n = {self.n}"
+        )
 
     @property
     def half_width(self) -> float | None:
@@ -39,19 +41,20 @@ class Spread:
         return (self.high - self.low) / 2 / self.median
 
 
-def spread(samples: Iterable[float]) -> Spread:
-    """Median with a distribution-free 95 % interval for n ≥ 6, else with the range.
+def spread(samples: Iterable[float], confidence: float = CONFIDENCE) -> Spread:
+    """Median with a distribution-free interval (95 % for n ≥ 6), for fewer samples with the range.
 
     The interval runs from the k-th smallest to the k-th largest sample, k being the largest with
-    1 - 2·P(Binomial(n, ½) < k) ≥ 0.95; its exact coverage is kept. No normality is assumed.
+    1 - 2·P(Binomial(n, ½) < k) ≥ `confidence`; its exact coverage is kept. No normality is assumed.
     Source: Hahn & Meeker, Statistical Intervals (1991), 5.2; Hoefler & Belli, SC'15, rule 6.
     The range below n = 6 is the project's rule for tables (no interval reaches 95 % there).
     """
     ordered = tuple(sorted(samples))
     if not ordered:
         raise ValueError("a spread needs at least one sample")
-    rank, coverage = _rank(len(ordered))
-    return Spread(ordered, median(ordered), ordered[rank - 1], ordered[-rank], coverage)
+    rank, coverage = interval_rank(len(ordered), confidence)
+    low, high = ordered[rank - 1], ordered[-rank]
+    return Spread(ordered, median(ordered), low, high, coverage, confidence)
 
 
 def median(samples: Iterable[float]) -> float:
@@ -63,13 +66,14 @@ def median(samples: Iterable[float]) -> float:
     return (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def _rank(n: int) -> tuple[int, float | None]:
-    if n < N_FOR_INTERVAL:
-        return 1, None
-    best, coverage, below = 1, 0.0, 0.0
+def interval_rank(n: int, confidence: float = CONFIDENCE) -> tuple[int, float | None]:
+    """Return k and the coverage of the interval of n samples; 1 and None where there is none."""
+    best, coverage = 1, None
+    below, ways = 0.0, 1  # P(Binomial(n, ½) < k); n over k - 1
     for k in range(1, n // 2 + 1):
-        below += math.comb(n, k - 1) / 2**n  # P(Binomial(n, ½) < k)
-        if 1 - 2 * below < CONFIDENCE:
+        below += ways / 2**n
+        if 1 - 2 * below < confidence:
             break
         best, coverage = k, 1 - 2 * below
+        ways = ways * (n - k + 1) // k
     return best, coverage

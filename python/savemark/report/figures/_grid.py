@@ -17,11 +17,12 @@ import polars as pl
 from savemark.report.analysis import Analysis
 from savemark.report.factors import TARGET, Factor, Roles, roles
 from savemark.report.figure import Panel, heading
+from savemark.report.figures._grid_limits import limits
+from savemark.report.figures._grid_places import column_of, row_of
 from savemark.report.figures._rates import median_with_interval
-from savemark.report.gpu_grid import STUDY
+from savemark.report.gpu_grid import STUDIES
 from savemark.report.marks import inline
 from savemark.report.palette import level_scale, light
-from savemark.stats.ceilings import SIDES
 
 # More than any page can hold; the GPU study has 336.
 MOST_CELLS = 5000
@@ -69,8 +70,8 @@ def applies(analysis: Analysis) -> str | None:
 
 def per_study(analysis: Analysis) -> str | None:
     """The original's own figures belong to its study."""
-    if analysis.run.study_name != STUDY:
-        return f"it belongs to the study {STUDY}"
+    if analysis.run.study_name not in STUDIES:
+        return f"it belongs to the study {STUDIES[0]}"
     return applies(analysis)
 
 
@@ -91,7 +92,7 @@ def _draw(rate: Rate, ceiling: bool, look: Look, analysis: Analysis) -> list[Pan
         found = roles(factors)
         values, letters = _values(rows, found, (rate, look))
         if values:
-            tops = _ceilings(analysis, phase, found, values) if ceiling else []
+            tops = limits(analysis, phase, found, values, look.scale) if ceiling else []
             drawn = _chart(values + letters + tops, found, look.unit)
             panels.append(Panel(heading(phase), drawn))
     return panels
@@ -123,8 +124,8 @@ def _values(rows: pl.DataFrame, found: Roles, how: tuple[Rate, Look]) -> tuple[R
             "across": found.across.shown(place[found.across.name]),
             "line": place[found.line.name] if found.line else "",
             "shift": _shift(found.line, place),
-            "row": _row(found, place),
-            "column": _column(found, place),
+            "row": row_of(found, place),
+            "column": column_of(found, place),
         }
         speeds = [look.scale * rate(row) for row in part.select(MEASURED).to_dicts()]
         if dots:
@@ -151,20 +152,12 @@ def _all(found: Roles) -> list[Factor]:
     return [f for f in (found.line, *found.columns, found.row, found.across) if f]
 
 
-def _row(found: Roles, place: dict[str, str]) -> str:
-    return f"{found.row.title} {found.row.shown(place[found.row.name])}" if found.row else ""
-
-
-def _column(found: Roles, place: dict[str, str]) -> str:
-    return ", ".join(f"{f.title} {f.shown(place[f.name])}" for f in found.columns)
-
-
 def _order(found: Roles) -> tuple[list[str], list[str]]:
     """The heads of rows and columns in the order of their levels."""
-    rows = [_row(found, {found.row.name: v}) for v in found.row.levels] if found.row else [""]
+    rows = [row_of(found, {found.row.name: v}) for v in found.row.levels] if found.row else [""]
     names = [f.name for f in found.columns]
     sets = product(*(f.levels for f in found.columns))
-    return rows, [_column(found, dict(zip(names, levels, strict=True))) for levels in sets]
+    return rows, [column_of(found, dict(zip(names, levels, strict=True))) for levels in sets]
 
 
 def _letters(found: Roles, values: Rows) -> Rows:
@@ -182,21 +175,6 @@ def _names(count: int) -> list[str]:
     """`a` to `z`, then `aa`, `ab` and so on."""
     letters = string.ascii_lowercase
     return [(letters[i // 26 - 1] if i >= 26 else "") + letters[i % 26] for i in range(count)]
-
-
-def _ceilings(analysis: Analysis, phase: str, found: Roles, values: Rows) -> Rows:
-    """The ceiling of each target in each panel where it has points; a colour per target."""
-    rows: Rows = []
-    for result in analysis.results:
-        top = result.ceilings.get(SIDES[phase][0]) if phase in SIDES else None
-        if top is None:
-            continue
-        mine = found.line is not None and found.line.name == TARGET
-        seen = {(v["row"], v["column"]) for v in values if not mine or v["line"] == result.label}
-        for row, column in sorted(seen):
-            rows.append({"kind": "ceiling", "row": row, "column": column, "y": top.rate / 1e9,
-                         "line": result.label if mine else ""})  # fmt: skip
-    return rows
 
 
 def _chart(values: Rows, found: Roles, unit: str) -> Any:
@@ -219,7 +197,7 @@ def _chart(values: Rows, found: Roles, unit: str) -> Any:
     dye = alt.Color("line:N", scale=colour, sort=lines, legend=legend if found.line else None)
     base = alt.Chart().encode(x=x, y=y, color=dye)
     median = base.transform_filter("datum.kind == 'median'")
-    layers = [_ceiling(colour, y, bool(found.line and found.line.name == TARGET))]
+    layers = _limits(colour, y, bool(found.line and found.line.name == TARGET))
     if found.across.numeric:
         layers.append(
             median.transform_filter("datum.joined")
@@ -258,13 +236,27 @@ def _chart(values: Rows, found: Roles, unit: str) -> Any:
     )
 
 
-def _ceiling(colour: alt.Scale, y: alt.Y, own: bool) -> Any:
+def _limits(colour: alt.Scale, y: alt.Y, own: bool) -> list[Any]:
+    """Lines in the colour of their target, lines with a name, and names of what is above all."""
     base = alt.Chart().transform_filter("datum.kind == 'ceiling'")
     look: dict[str, Any] = {"strokeDash": [5, 3], "strokeWidth": 1.1, "aria": False}
+    named = base.transform_filter("datum.line == ''")
+    words: dict[str, Any] = {"align": "right", "fontSize": 9, "color": light("limit")}
+    right = alt.value("width")
+    above = alt.Chart().transform_filter("datum.kind == 'above'")
+    layers = [
+        named.mark_rule(**look, color=light("limit")).encode(y=y),
+        named.transform_filter("datum.words")
+        .mark_text(**words, baseline="bottom", dx=-2, dy=-1, aria=False)
+        .encode(x=right, y=y, text="words:N"),
+        above.mark_text(**words, baseline="top", dx=-2, aria=False).encode(
+            x=right, y=alt.value(2), text="words:N"
+        ),
+    ]
     if own:
-        dye = alt.Color("line:N", scale=colour)
-        return base.mark_rule(**look, opacity=0.8).encode(y=y, color=dye)
-    return base.mark_rule(**look, color=light("limit")).encode(y=y)
+        mine = base.transform_filter("datum.line != ''").mark_rule(**look, opacity=0.8)
+        layers.append(mine.encode(y=y, color=alt.Color("line:N", scale=colour)))
+    return layers
 
 
 def per(amount: str, time: str) -> Rate:
@@ -281,5 +273,7 @@ HOW: Sequence[str] = (
     "the median of a setting, its bar the 95 % interval (below 6 repeats: the range), the small "
     "dots are its repeats; hover or focus a big mark for them. Marks of one x stand side by side "
     "only to be seen.",
-    "Dashed: the ceiling of the storage in the same colour, measured in this run.",
+    "Dashed: the ceiling of the storage in the same colour, measured in this run, or what the "
+    "words beside it say; PCIe is what the links of the panel's GPUs carry together, before the "
+    "headers of packets take their share.",
 )

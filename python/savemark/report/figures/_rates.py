@@ -17,7 +17,8 @@ from savemark.report.marks import WIDTH, inline
 from savemark.report.palette import level_scale
 from savemark.report.words import counts
 from savemark.stats import Spread, spread
-from savemark.stats.cells import BYTES, COUNTED
+from savemark.stats.cells import BYTES
+from savemark.stats.cells import unit_of as of_phase
 
 Rows = list[dict[str, Any]]
 # Above this ratio of largest to smallest a linear axis hides the small ones.
@@ -49,7 +50,7 @@ class Line:
 
 def unit_of(rows: pl.DataFrame) -> Unit:
     """The unit that people expect of these trials."""
-    kind = COUNTED.get(str(rows["workload"][0]), BYTES)
+    kind = of_phase(str(rows["workload"][0]), str(rows["phase"][0]))
     return GB if kind == BYTES else Unit(f"1000 {kind}", "io_count", 1e3)
 
 

@@ -1,21 +1,9 @@
-"""The original study's figure `first`: medians in MiB/s, ± one standard deviation."""
+"""The original study's figure `first`."""
 
 from __future__ import annotations
 
-from savemark.report.figure import Figure
-from savemark.report.figures._grid import legacy, per, per_study
+from savemark.report.figures._gpu_grid import published
+from savemark.report.figures._grid import per
 
-FIGURE = Figure(
-    name="gpu_grid_first",
-    section="study",
-    title="First (MiB/s)",
-    caption="The rate until the first worker ended. "
-    "Median of all repeats ± one standard deviation, in MiB/s, as published; letters "
-    "name the panels.",
-    needs=("first_done_ns", "first_done_bytes"),
-    draw=legacy(per("first_done_bytes", "first_done_ns")),
-    order=60,
-    applies=per_study,
-    columns=1,
-    wide=True,
-)
+NEEDS = ("first_done_bytes", "first_done_ns")
+FIGURE = published("first", "The rate until the first worker ended.", NEEDS, per(*NEEDS), 60)

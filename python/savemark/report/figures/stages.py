@@ -34,18 +34,24 @@ def applies(analysis: Analysis) -> str | None:
 
 
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
-    """A bar per setting, fastest on top; the stages of all phases share one legend."""
-    rows, _ = fastest(analysis.short(analysis.rows(result.label, phase)))
-    columns = [
-        c for c in rows.columns if c.startswith("stage_") and int(analysis.frame[c].sum()) > 0
-    ]
+    """A bar per setting, fastest on top; the legend names the stages of this phase alone."""
+    rows = analysis.rows(result.label, phase)
+    columns = [c for c in rows.columns if c.startswith("stage_") and int(rows[c].sum()) > 0]
+    # Other tools, and phases that only touch names, have none.
+    rows, _ = fastest(analysis.short(rows.filter(pl.sum_horizontal(columns or [pl.lit(0)]) > 0)))
     names = [column.removeprefix("stage_").removesuffix("_ns") for column in columns]
-    paint = [light(COLOURS.get(name, SPARE[i % 4])) for i, name in enumerate(names)]
     values = _values(rows, dict(zip(names, columns, strict=True)))
     if not values:
         return None
-    scale = alt.Scale(domain=names, range=paint)
+    scale = alt.Scale(domain=names, range=_paint(names))
     return shares(values, analysis.short_title, "share of the wall time", ("stage", scale))
+
+
+def _paint(names: list[str]) -> list[str]:
+    """Return a colour of its own for each stage."""
+    known = {COLOURS[name] for name in names if name in COLOURS}
+    spare = iter([colour for colour in SPARE if colour not in known] + list(SPARE))
+    return [light(COLOURS[name] if name in COLOURS else next(spare)) for name in names]
 
 
 def _values(rows: pl.DataFrame, columns: dict[str, str]) -> list[dict[str, Any]]:

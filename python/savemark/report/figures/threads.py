@@ -22,12 +22,15 @@ COLUMNS = tuple(f"thread_{part}_ns" for part in PARTS)
 def applies(analysis: Analysis) -> str | None:
     """A bar of one part says nothing."""
     used = [c for c in COLUMNS if c in analysis.frame.columns and analysis.frame[c].sum() > 0]
+    if not used:
+        return "what the threads did is not recorded"
     return "the threads only waited for I/O" if used == ["thread_wait_ns"] else None
 
 
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     """A bar per setting in the order of the other figure."""
-    rows, _ = fastest(analysis.short(analysis.rows(result.label, phase)))
+    rows = analysis.rows(result.label, phase).filter(pl.sum_horizontal(COLUMNS) > 0)
+    rows, _ = fastest(analysis.short(rows))
     if rows.is_empty():
         return None
     means = rows.group_by("setting").agg(pl.col(COLUMNS).mean(), pl.col("elapsed_ns").mean())

@@ -96,7 +96,9 @@ def _chart(values: list[dict[str, Any]], line: Factor | None) -> Any:
     legend = alt.Legend(columns=6, title=line.title if line and line.numeric else None)
     longest = max(row["s"] for row in values)
     scale = (
-        alt.Scale(type="symlog", constant=max(longest / 40, 0.1)) if longest > 5 else alt.Scale()
+        alt.Scale(type="symlog", constant=max(longest / 40, 0.1))
+        if longest > 5
+        else alt.Scale(zero=True)
     )
     chart = (
         alt.Chart(inline(values))

@@ -10,6 +10,7 @@ import polars as pl
 from savemark.report.analysis import Analysis
 from savemark.report.factors import Factor, Roles, roles
 from savemark.report.figure import Figure, each_phase
+from savemark.report.io500 import scored
 from savemark.report.marks import WIDTH, inline, seconds_scale, ticks
 from savemark.report.palette import level_scale, light
 from savemark.report.words import gbs, seconds
@@ -23,6 +24,8 @@ def applies(analysis: Analysis) -> str | None:
     """Two factors fit one panel; more make a grid."""
     if analysis.parts or analysis.counted:
         return "speeds are drawn, part by part"
+    if scored(analysis):
+        return "its phases end on the clock: their rates are drawn"
     many = len(analysis.own_factors)
     return f"{many} factors varied: the grid shows them" if many > 2 else None
 

@@ -1,0 +1,163 @@
+"""The main table on a terminal: the fastest settings, with as many columns as fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from savemark.report.analysis import ranked
+from savemark.report.settings import counted, place, range_of
+from savemark.report.words import binds, counts, cpu, gbs, kinds, percent, seconds, span
+from savemark.stats import Cell, PhaseStat, TargetResult
+
+ROWS = 12
+LATENCY_UP_TO = 2  # phases with a latency each; of more, the report has them
+WIDE = 96  # below this the intervals are left out
+UNLIMITED = 10_000
+PROMISE = {"save": "(durable)", "restore": "(verified)"}
+FIRST = (
+    "first: GB/s until the first worker was done; diff: how far that is from the rate until the"
+    " last, trial by trial"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Which columns there are besides those that are always there."""
+
+    wide: bool  # intervals, and latencies of what is counted
+    ends: bool  # until the first of several workers was done
+    coded: bool  # the ratio of user to stored bytes
+
+
+def show(console: Console, result: TargetResult, part: str, *, coded: bool) -> bool:
+    """Print the table of a target or of a part of it; return whether it tells first and last."""
+    cells, _ = ranked(result)
+    if not cells:
+        return False
+    shape, table = _fitting(console, result, part, coded=coded)
+    console.print(table)
+    if len(cells) > ROWS:
+        console.print(Text(f"… all {len(cells)} in the report", "dim"))
+    return shape.ends
+
+
+def _fitting(
+    console: Console, result: TargetResult, part: str, *, coded: bool
+) -> tuple[Shape, Table]:
+    """Return the widest table that fits; if none does, the narrowest."""
+    told = any(_ends(result, name) for name in result.phases)
+    endless = console.options.update(max_width=UNLIMITED)
+    for wide in (True, False) if console.width >= WIDE else (False,):
+        for ends in (True, False) if told else (False,):
+            shape = Shape(wide=wide, ends=ends, coded=coded)
+            table = _table(result, part, shape)
+            if console.measure(table, options=endless).maximum <= console.width:
+                return shape, table
+    return shape, table
+
+
+def _ends(result: TargetResult, name: str) -> bool:
+    """Whether some setting's phase tells when the first of several workers was done."""
+    return any(cell.phases[name].first_rate for cell in result.cells if name in cell.phases)
+
+
+def _table(result: TargetResult, part: str, shape: Shape) -> Table:
+    cells, found = ranked(result)
+    table = _columns(result, cells, shape)
+    for cell in cells[:ROWS]:
+        mark = place(cell, found)
+        words = {"best": "◀ best", "tied": "= tied"}.get(mark, "") if len(cells) > 1 else ""
+        words = words or (f"{cell.failed} failed" if cell.failed else "")
+        row = [cell.setting.removeprefix(part).removeprefix(", ") or "the only setting"]
+        for phase in result.phases:
+            row += _phase(result, cell, phase, shape)
+        row += _cost(cell, shape)
+        table.add_row(*(Text(word) for word in row), words, style="bold" if mark == "best" else "")
+    return table
+
+
+def _columns(result: TargetResult, cells: list[Cell], shape: Shape) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("\nsetting", no_wrap=True)
+    spreads = [p.seconds for cell in cells for p in cell.phases.values()]
+    kind = kinds(spreads).replace("range, n = ", "range n=") if spreads else "range"
+    if counted(result):
+        return _counts(table, result, kind, wide=shape.wide)
+    for name in result.phases:
+        if shape.wide:
+            table.add_column(f"{name}\nmedian", justify="right", no_wrap=True, min_width=8)
+            # Text, or rich would read the brackets as markup.
+            table.add_column(Text(f"{PROMISE.get(name, '')}\n[{kind}]"), no_wrap=True)
+        else:
+            table.add_column(f"{name}\nGB/s", justify="right", no_wrap=True)
+        if shape.ends and _ends(result, name):
+            table.add_column("\nfirst", justify="right", no_wrap=True)
+            table.add_column("\ndiff", justify="right", no_wrap=True)
+        table.add_column("\nof limit", justify="right", no_wrap=True)
+    if shape.coded:
+        table.add_column("stored\nratio", justify="right", no_wrap=True)
+    table.add_column("CPU\ns/GiB", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    return table
+
+
+def _counts(table: Table, result: TargetResult, kind: str, *, wide: bool) -> Table:
+    """The columns of what is counted: the rate of each kind of operation, and its latency."""
+    several = len(result.phases) > LATENCY_UP_TO
+    for name in result.phases:
+        unit = next(c.phases[name].unit for c in result.cells if name in c.phases)
+        table.add_column(f"{name}\n{unit}", justify="right", no_wrap=True)
+        if wide and not several:
+            table.add_column(Text(f"\n[{kind}]"), no_wrap=True)
+            table.add_column("latency\np50", justify="right", no_wrap=True)
+            table.add_column("\np99", justify="right", no_wrap=True)
+            table.add_column("\np99.99", justify="right", no_wrap=True)
+    table.add_column("CPU\nµs/op", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    return table
+
+
+def _phase(result: TargetResult, cell: Cell, name: str, shape: Shape) -> list[str]:
+    """The fields of one phase, as many as it has columns."""
+    if counted(result):
+        several = len(result.phases) > LATENCY_UP_TO
+        width = 5 if shape.wide and not several else 1
+    else:
+        width = 2 + shape.wide + 2 * (shape.ends and _ends(result, name))
+    phase = cell.phases.get(name)
+    if phase is None:
+        found = ["–"]
+    elif name in cell.blocked:
+        found = [cell.blocked[name]]
+    elif counted(result):
+        found = _count(phase)
+    elif phase.counted:
+        found = [f"{counts(phase.speed)} {phase.unit}"]
+    else:
+        found = _bytes(phase, wide=shape.wide, ends=shape.ends and _ends(result, name))
+    return [*found, *[""] * width][:width]
+
+
+def _count(phase: PhaseStat) -> list[str]:
+    ns = [phase.latency_ns.get(p) for p in ("p50", "p99", "p99_99")]
+    return [counts(phase.speed), range_of(phase), *("–" if n is None else span(n) for n in ns)]
+
+
+def _bytes(phase: PhaseStat, *, wide: bool, ends: bool) -> list[str]:
+    limit = f"{percent(phase.of_limit)} {binds(phase.limit)}".strip()
+    brackets = [range_of(phase)] if wide else []
+    middle = gbs(phase.user_rate) if phase.user_bytes else f"{seconds(phase.seconds.median)} s"
+    first = [gbs(phase.first_rate), gbs(phase.first_apart)] if phase.first_rate else ["–", "–"]
+    return [middle, *brackets, *(first if ends else []), limit]
+
+
+def _cost(cell: Cell, shape: Shape) -> list[str]:
+    if cell.counted:
+        return [cpu(cell.cpu_s_per_operation)]
+    ratio, each = f"{cell.ratio:.2f}", f"{cell.cpu_s_per_gib:.2f}"
+    ratio, each = (ratio, each) if cell.sized else ("–", "–")
+    return [ratio, each] if shape.coded else [each]

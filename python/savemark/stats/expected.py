@@ -1,0 +1,161 @@
+"""Whether the figures of a run are what was expected, and how many repeats would tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import polars as pl
+
+from savemark.stats.cells import Cell
+from savemark.stats.results import TargetResult
+from savemark.stats.spread import Spread, interval_rank, spread
+from savemark.study.expect import Expectation, levels_of
+
+# More repeats than this nobody is told to measure.
+MOST_REPEATS = 1000
+
+
+class Outcome(StrEnum):
+    """From best to worst; only `passed` is good."""
+
+    PASSED = "passed"
+    NOT_SHOWN = "not shown"
+    NOT_MEASURED = "not measured"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+
+
+ORDER = list(Outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One setting: the metric of its repeats with the interval that was held against the bound."""
+
+    label: str
+    setting: str
+    outcome: Outcome
+    values: Spread | None = None
+    blocked_by: str = ""
+    repeats: int | None = None  # in all, with which it would be told; None: not by repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One expectation, all settings that it is about, and the one that decides."""
+
+    expectation: Expectation
+    outcome: Outcome
+    cells: tuple[Judged, ...]
+    deciding: Judged | None
+
+    @property
+    def met(self) -> int:
+        """How many settings meet it."""
+        return sum(cell.outcome is Outcome.PASSED for cell in self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """What an interval has to reach before a setting counts as passed, and as failed.
+
+    Where one of k settings is enough (`any`), chance has k tries to let one pass; where all have
+    to, k tries to let one fail. That side's interval is widened (Bonferroni); the other is not, as
+    all k have to err together.
+    """
+
+    passed: float
+    failed: float
+
+    @classmethod
+    def of(cls, one: Expectation, settings: int) -> Confidence:
+        """For an expectation about so many settings."""
+        strict = 1 - (1 - one.confidence) / max(settings, 1)
+        return cls(strict, one.confidence) if one.any else cls(one.confidence, strict)
+
+
+def judge(
+    study: dict[str, Any],
+    factors: dict[tuple[str, str], dict[str, Any]],
+    frame: pl.DataFrame,
+    results: Sequence[TargetResult],
+    expectations: Sequence[Expectation],
+) -> list[Answer]:
+    """Hold each expectation against the settings that it is about.
+
+    `study` is that of `run.json`, `factors` those of each (label, setting).
+    """
+    cells = [(cell, levels_of(study, factors.get((cell.label, cell.setting), {}), cell.label))
+             for result in results for cell in result.cells]  # fmt: skip
+    return [
+        _answer(one, [cell for cell, levels in cells if one.covers(levels)], frame)
+        for one in expectations
+    ]
+
+
+def _answer(one: Expectation, cells: Sequence[Cell], frame: pl.DataFrame) -> Answer:
+    # Parts of a study have other phases: a setting that cannot have this one is not asked.
+    asked = [cell for cell in cells if one.phase in cell.phases or not cell.phases]
+    asked = asked if any(cell.phases for cell in asked) else list(cells)
+    level = Confidence.of(one, len(asked))
+    judged = tuple(_judge(one, cell, _values(one, cell, frame), level) for cell in asked)
+    if not judged:
+        return Answer(one, Outcome.NOT_MEASURED, (), None)
+    choose = min if one.any else max
+    deciding = choose(judged, key=lambda each: (ORDER.index(each.outcome), _short(one, each)))
+    return Answer(one, deciding.outcome, judged, deciding)
+
+
+def _short(one: Expectation, judged: Judged) -> float:
+    """How far a median falls short of the bound; nothing measured is as short as can be."""
+    if judged.values is None:
+        return float("inf")
+    return (one.bound - judged.values.median) * (1 if one.sign[0] == ">" else -1)
+
+
+def _values(one: Expectation, cell: Cell, frame: pl.DataFrame) -> list[float]:
+    rows = frame.filter(
+        (pl.col("role") == "trial")
+        & (pl.col("label") == cell.label)
+        & (pl.col("setting") == cell.setting)
+        & (pl.col("phase") == one.phase)
+    )
+    found = (one.metric.of(row) for row in rows.iter_rows(named=True))
+    return [value for value in found if value is not None]
+
+
+def _judge(one: Expectation, cell: Cell, values: Sequence[float], level: Confidence) -> Judged:
+    if check := cell.blocked.get(one.phase):
+        return Judged(cell.label, cell.setting, Outcome.BLOCKED, blocked_by=check)
+    if not values:
+        return Judged(cell.label, cell.setting, Outcome.NOT_MEASURED)
+    shown = spread(values, level.passed)
+    outcome, repeats = Outcome.NOT_SHOWN, None
+    if shown.coverage is not None and one.holds(shown.low) and one.holds(shown.high):
+        outcome = Outcome.PASSED
+    else:
+        wide = spread(values, level.failed)
+        if wide.coverage is not None and not (one.holds(wide.low) or one.holds(wide.high)):
+            outcome, shown = Outcome.FAILED, wide
+        else:
+            repeats = repeats_to_decide([one.holds(value) for value in values], level)
+    return Judged(cell.label, cell.setting, outcome, shown, repeats=repeats)
+
+
+def repeats_to_decide(right: Sequence[bool], level: Confidence) -> int | None:
+    """Repeats in all with which the interval would leave the bound out, if the rest go as these.
+
+    The interval from the k-th smallest to the k-th largest leaves it out when fewer than k samples
+    lie on its other side; of n repeats that is the share seen so far. None: not by MOST_REPEATS.
+    """
+    n, holding = len(right), sum(right)
+    wanted = level.passed if 2 * holding >= n else level.failed
+    share, more = min(holding, n - holding) / n, n
+    while (more := more + max(1, more // 20)) <= MOST_REPEATS:
+        rank, coverage = interval_rank(more, wanted)
+        if coverage is not None and round(share * more) < rank:
+            return more
+    return None
