@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 class EngineError(Exception):
     """What happened and what to do; `kind` decides the exit code."""
@@ -20,19 +20,79 @@ class Engine:
         trial_json: str,
         progress: Callable[[dict[str, Any]], object] | None = None,
         around: Callable[[str, str], object] | None = None,
+        placement: str | None = None,
+        meet: Callable[[str, list[int], tuple[str, str, str | None] | None], list[int]]
+        | None = None,
+        hall: Hall | None = None,
     ) -> str:
         """Run one trial and return its record; `progress` is called about ten times a second.
 
         `around` is called with `before` or `after` and the name of each measured phase, outside its
         time; what it raises ends the trial.
+
+        Among other ranks `placement` (JSON: rank, ranks, first_here, nodes, per_node) says which
+        one this is. `meet` is called where all ranks meet, with the name of the place, numbers, and
+        why this rank goes no further, if so (kind, message, hint); it returns the numbers of all,
+        rank after rank. What it raises ends the trial: some rank has failed. The ranks of a node
+        that have a `hall` meet there, and by `meet` where that is not enough: one has failed.
         """
     def prepare(self, trial_json: str) -> str:
         """Lay out what a trial reads or writes over, and leave it; return the phase or null."""
 
+class Crew(Protocol):
+    """What a hall calls."""
+
+    def beyond(self, at: str, numbers: list[int], apart: bool) -> list[int] | None:
+        """Meet the other nodes for all ranks of this one; None where all must meet by `meet`."""
+    def late(self, limit_s: float) -> None:
+        """Somebody has not come."""
+    def failing(self, kind: str) -> None:
+        """This rank has failed, and goes to its last meeting."""
+
+class Hall:
+    """Memory in which the ranks of one node meet; gone with the last of them."""
+
+    def __init__(self, seats: int, ranks: int, cores: int) -> None:
+        """For `seats` ranks of this node, of `ranks` in all, that may run on `cores`.
+
+        Whoever makes it has the first seat. OSError where there can be none.
+        """
+    @staticmethod
+    def join(address: tuple[int, int, str], seat: int, seats: int, ranks: int, cores: int) -> Hall:
+        """Return the same hall, seen from another seat; OSError where it cannot be seen."""
+    def address(self) -> tuple[int, int, str]:
+        """Return how the others find it."""
+    def begin(self, seats: int, patience_s: float, times: float, several: bool, crew: Crew) -> None:
+        """Begin a trial of those with the first seats, on one or on `several` nodes.
+
+        A meeting is waited for `patience_s` and so many `times` the time since the last one.
+        """
+    def place(self) -> str:
+        """Return where this rank was seen last."""
+    def say(self, place: str) -> None:
+        """Say where this rank is, apart from meetings."""
+    def since_met_s(self) -> float:
+        """Return the seconds since this rank met the others, or since the trial began."""
+    def left_ns(self) -> list[tuple[str, int]]:
+        """Return when this rank left the start of each phase."""
+    def meet(
+        self,
+        at: str,
+        numbers: list[int],
+        failure: tuple[str, str, str | None] | None,
+        others: Callable[[str, list[int], tuple[str, str, str | None] | None], list[int]],
+    ) -> list[int]:
+        """Meet the others as the engine does, by `others` where the hall is not enough."""
+    def leave(self) -> None:
+        """Wait for nobody any more."""
+
 class Bucket:
     """The objects directly below a URL; endpoint and credentials come from the environment."""
 
-    def __init__(self, url: str) -> None: ...
+    def __init__(
+        self, url: str, *, retries: int | None = None, timeout: float | None = None
+    ) -> None:
+        """Open the URL; `timeout`, in seconds, is of one request. No request is sent."""
     def put(self, name: str, text: str) -> None:
         """Replace the object by `text`."""
     def get(self, name: str) -> str | None:
@@ -132,11 +192,12 @@ def save_process(
     pid: int,
     run_on: bool,
     criu_options: str,
+    cut_pipes: bool = False,
     progress: Callable[[dict[str, Any]], object] | None = None,
 ) -> str:
     """Save a running process with its descendants, then kill it or let it go on.
 
-    Return the report.
+    With `cut_pipes` also one with a pipe to a process outside. Return the report.
     """
 
 def restore_process(
@@ -165,8 +226,17 @@ def save_state(
     lent: list[tuple[int, Any]],
     data_bytes: int,
     progress: Callable[[dict[str, Any]], object] | None = None,
+    on_gpus: list[tuple[int, int, int, int, Any]] = ...,
+    released: Callable[[], object] | None = None,
 ) -> str:
-    """Save an index and contiguous buffers of bytes at their offsets; return the report."""
+    """Save an index and contiguous buffers of bytes at their offsets; return the report.
+
+    Of what is on GPUs: offset, GPU, address, length, owner. `released` is called once, when the
+    buffers may be changed again.
+    """
+
+def gpu_of(address: int) -> int | None:
+    """Return the number of the GPU whose memory the address is, None if it is none's."""
 
 def read_index(trial_json: str) -> tuple[bytes, str, int] | None:
     """Return (index, id of the save, bytes of its data), or None where files were saved."""
@@ -176,5 +246,6 @@ def restore_state(
     id: str,  # noqa: A002
     lent: list[tuple[int, Any]],
     progress: Callable[[dict[str, Any]], object] | None = None,
+    on_gpus: list[tuple[int, int, int, int, Any]] = ...,
 ) -> str:
     """Restore the data of the save `id` into writable buffers at their offsets."""

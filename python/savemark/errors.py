@@ -35,6 +35,24 @@ class SavemarkError(Exception):
         return {"kind": self.kind, "message": self.message, "hint": self.hint}
 
 
+class RankLost(SavemarkError):  # noqa: N818  (as with the others, what happened)
+    """A process of those that work together is gone or hangs: nothing more can be measured."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__("failed", message, hint)
+
+
+class Inexpressible(SavemarkError):  # noqa: N818  (as with the others, what happened)
+    """Another tool cannot do what a trial asks of it: a usage error, or a setting left out.
+
+    `any_value` is the message without the value that was asked for, where that does not matter.
+    """
+
+    def __init__(self, message: str, hint: str | None = None, any_value: str = "") -> None:
+        super().__init__("usage", message, hint)
+        self.any_value = any_value or message
+
+
 def usage(message: str, hint: str | None = None) -> SavemarkError:
     """Build the error of a wrong argument, option or study."""
     return SavemarkError("usage", message, hint)

@@ -18,28 +18,53 @@ def save(
     *,
     keep: int | None = None,
     progress: transfer.Progress | None = None,
+    released: Callable[[], object] | None = None,
     **options: object,
 ) -> Json:
     """Save a state durably as the checkpoint `url`, in place of the one that is there.
 
-    `state` is bytes, a numpy array or a torch tensor on the CPU, or dicts, lists and tuples of
-    them, of numbers, text and None. Nobody may write to it until this returns. An array that is
-    not contiguous is copied first. With `keep`, `url` is a directory of checkpoints of which the
-    newest `keep` stay. `options` are those of `savemark save`: codec, level, streams, chunk_size,
-    queue_depth, storage, direct, and for a bucket part_size, concurrency, retries, timeout.
-    `progress` gets phase, done_bytes and total_bytes.
+    `state` is bytes, a numpy array, a torch tensor on the CPU or a CUDA GPU, an object with
+    `__cuda_array_interface__` (cupy), or dicts, lists and tuples of them, of numbers, text and
+    None. Nobody may write to it until this returns, or `released` was called: that is called once,
+    in any case, and where something is on GPUs as soon as all was copied (the report's `stall_ns`).
+    An array that is not contiguous is copied first; on a GPU, if it is torch's. With `keep`, `url`
+    is a directory of checkpoints of which the newest `keep` stay. `options` are those of `savemark
+    save`: codec, level, streams, chunk_size, queue_depth, storage, direct, and for a bucket
+    part_size, concurrency, retries, timeout; and `staging`: pinned memory at most. `progress` gets
+    phase, done_bytes and total_bytes.
 
     Returns a report: sizes in bytes, times in nanoseconds. Raises SavemarkError (attributes kind,
     message, hint); KeyboardInterrupt leaves the previous checkpoint in place.
     """
     import savemark._engine as engine
 
-    text, layout = index.write(state)
+    once = _Once(released)
 
-    def write(trial: str) -> str:
-        return engine.save_state(trial, text, layout.lent, layout.bytes, progress)
+    def act() -> Json:
+        text, layout = index.write(state)
 
-    return _translated(lambda: transfer.save(str(url), write, options, keep))
+        def write(trial: str) -> str:
+            lent = layout.lent, layout.bytes, progress, layout.on_gpus, once
+            return engine.save_state(trial, text, *lent)
+
+        return transfer.save(str(url), write, options, keep)
+
+    try:
+        return _translated(act)
+    finally:
+        once()
+
+
+class _Once:
+    """Calls what it was made with, the first time that it is called."""
+
+    def __init__(self, act: Callable[[], object] | None) -> None:
+        self._act = act
+
+    def __call__(self) -> None:
+        act, self._act = self._act, None
+        if act is not None:
+            act()
 
 
 def restore(
@@ -52,21 +77,22 @@ def restore(
     """Restore the checkpoint `url` (of several, the newest complete one); every byte is verified.
 
     With `into`, a state of the same tree, dtypes and shapes, its arrays are filled in place and it
-    is returned; after an error they may hold anything. Without, numpy arrays and torch tensors
-    come back as what they were. Nothing of the checkpoint is executed. `options` are those of
+    is returned; after an error they may hold anything. What is on a GPU is filled there. Without,
+    numpy arrays and torch tensors come back as what they were, in the memory of this machine, not
+    of its GPUs. Nothing of the checkpoint is executed. `options` are those of
     `savemark restore`. Raises SavemarkError, of kind `corrupt` where data is not what was saved.
     """
     import savemark._engine as engine
 
     def read() -> Any:
-        where = place.at(str(url)).newest()
+        where = place.at(str(url), options).newest()
         trial = where.trial(options)
         found = engine.read_index(trial)
         if found is None:
             raise usage(f"{where} holds files", f"savemark restore {where} DIRECTORY")
         text, name, data_bytes = found
         finish, plan = index.Reader(text, data_bytes).read(into)
-        engine.restore_state(trial, name, plan.lent, progress)
+        engine.restore_state(trial, name, plan.lent, progress, plan.on_gpus)
         for step in plan.after:
             step()
         return finish()

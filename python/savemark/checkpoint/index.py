@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from savemark.checkpoint import arrays
-from savemark.checkpoint.layout import Layout
+from savemark.checkpoint.devices import OnGpu
+from savemark.checkpoint.layout import Layout, Lent, lend
 from savemark.errors import SavemarkError, usage
 
 FORMAT, VERSION = "savemark-state", 1
@@ -62,7 +64,7 @@ def _array(value: Any, library: str, where: str, layout: Layout) -> Node:
         "shape": list(value.shape),
         "offset": layout.add(flat_bytes),
         "bytes": flat_bytes.nbytes,
-        **({"scalar": True} if library == "numpy" and not hasattr(value, "__setitem__") else {}),
+        **({"scalar": True} if arrays.is_scalar(value) else {}),
     }
 
 
@@ -80,6 +82,7 @@ class Plan:
     """What the engine fills: buffers with their places; then what is done with them."""
 
     lent: list[tuple[int, Any]] = field(default_factory=list)
+    on_gpus: list[Lent] = field(default_factory=list)
     after: list[Callable[[], None]] = field(default_factory=list)
     _arrays: dict[str, Any] = field(default_factory=dict)
 
@@ -205,15 +208,14 @@ class Reader:
         mine = (arrays.dtype_name(into, where), tuple(into.shape))
         if mine != (dtype, shape):
             raise usage(f"{where} is {mine[0]} {mine[1]}; the checkpoint has {dtype} {shape}")
-        if library == "numpy" and not into.flags.writeable:
+        if not arrays.is_writeable(into):
             raise usage(f"{where} is read-only", "restore into an array that can be written")
-        if library == "torch" and into.device.type != "cpu":
-            raise usage(f"{where} is on {into.device}", "restore on the CPU, then copy it there")
-        is_flat = into.is_contiguous() if library == "torch" else into.flags.c_contiguous
-        if is_flat:
+        # What is on a GPU and not torch's is refused by name where it is not contiguous.
+        if arrays.is_contiguous(into) or (library == "numpy" and arrays.is_on_gpu(into)):
             self._lend(offset, arrays.bytes_of(into, where))
         else:
-            stand_in = arrays.empty(library, dtype, shape)
+            device = into.device if library == "torch" else None
+            stand_in = arrays.empty(library, dtype, shape, device)
             self._lend(offset, arrays.bytes_of(stand_in, where))
             self._plan.after.append(lambda: _copy(into, stand_in))
         return into
@@ -223,7 +225,9 @@ class Reader:
         if flat.nbytes == 0:
             return
         first = self._used.setdefault(offset, flat)
-        if first is flat:
+        if first is flat and isinstance(flat, OnGpu):
+            self._plan.on_gpus.append(lend(offset, flat))
+        elif first is flat:
             self._plan.lent.append((offset, flat))
         elif arrays.address(first) != arrays.address(flat):
             self._plan.after.append(lambda: _copy(flat, first))
@@ -240,8 +244,11 @@ def _fill(into: Any, values: dict[Any, Any]) -> Any:
 
 
 def _copy(destination: Any, source: Any) -> None:
+    destination, source = (
+        each.owner if isinstance(each, OnGpu) else each for each in (destination, source)
+    )
     if arrays.library_of(destination) == "torch":
-        destination.detach().copy_(source)
+        destination.detach().copy_(import_module("torch").as_tensor(source))
     else:
         destination[...] = source
 

@@ -23,6 +23,8 @@ from savemark.errors import SavemarkError, refused, usage
 NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-savemark")
 MANIFEST = "manifest.json"
 Json = dict[str, Any]
+# Of the options: how long a server may take to answer, for whatever is asked.
+PATIENCE = ("retries", "timeout")
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,9 @@ class Place(ABC):
     def clear_old(self) -> bool:
         """Remove what an interrupted save left here, if it is known to be over; return whether."""
 
+    @abstractmethod
     def looking(self) -> str:
         """Return the trial for looking only: it writes nothing."""
-        return self.trial({})
 
     def trial(self, options: Mapping[str, object]) -> str:
         """Return the engine's trial for a checkpoint here."""
@@ -164,8 +166,13 @@ class Place(ABC):
     def newest(self) -> Place:
         """Return the checkpoint to restore: this one, or the newest complete one of several."""
         self.check_exists()
-        if MANIFEST in self.names()[1] or not self.several():
+        if MANIFEST in self.names()[1]:
             return self
+        if not self.several():
+            raise usage(
+                f"there is no checkpoint in {self}: {MANIFEST} is missing",
+                f"an interrupted save leaves none; savemark list {self} says what it left",
+            )
         complete = [entry for entry in self.entries() if entry.status == "complete"]
         if not complete:
             raise SavemarkError(
@@ -185,12 +192,22 @@ class Place(ABC):
         return [entry.name for entry in old + left]
 
 
-def at(url: str) -> Place:
-    """Return the place that a path or URL names."""
+def patience(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how long a server may take to answer, in base units; empty where nobody said."""
+    import savemark._engine as engine
+
+    said = {name: options[name] for name in PATIENCE if options.get(name) is not None}
+    if isinstance(said.get("timeout"), str):
+        said["timeout"] = engine.parse_span(said["timeout"])
+    return said
+
+
+def at(url: str, options: Mapping[str, object] | None = None) -> Place:
+    """Return the place that a path or URL names; of `options` those of a server's answers count."""
     if "://" in url and not url.startswith("file://"):
         from savemark.checkpoint.prefix import Prefix
 
-        return Prefix(url)
+        return Prefix(url, patience(options or {}))
     from savemark.checkpoint.folder import Folder
 
     return Folder(directory(url))

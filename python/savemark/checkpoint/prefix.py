@@ -29,8 +29,9 @@ class Prefix(Place):
         "a URL goes through object storage; leave --storage out",
     )
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience: Mapping[str, Any] | None = None) -> None:
         self.url = url.rstrip("/")
+        self.patience = patience or {}  # options of every request
         if not self.url.partition("://")[2]:
             raise usage(f"{url} names no bucket", "for example s3://bucket/prefix")
 
@@ -45,12 +46,16 @@ class Prefix(Place):
 
     def below(self, name: str) -> Self:
         """Return the prefix `name` below this one."""
-        return type(self)(f"{self.url}/{name}")
+        return type(self)(f"{self.url}/{name}", self.patience)
+
+    def looking(self) -> str:
+        """Return the trial for looking only: it writes nothing."""
+        return self.trial(self.patience)
 
     def _bucket(self) -> Any:
         import savemark._engine as engine
 
-        return engine.Bucket(self.url)
+        return engine.Bucket(self.url, **self.patience)
 
     def check_exists(self) -> None:
         """A prefix is what is below it; a wrong bucket is told by the first request."""

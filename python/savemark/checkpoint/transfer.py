@@ -25,7 +25,7 @@ def save(url: str, write: Writer, options: Mapping[str, object], keep: int | Non
 
     if keep is not None and keep < 1:
         raise usage(f"keep: {keep} is less than 1", "keep at least the newest one")
-    where = place.at(url)
+    where = place.at(url, options)
     engine.resolve(where.trial(options))  # a wrong option is told before anything is made
     if keep is None:
         where.check_single()
@@ -54,6 +54,8 @@ def report(where: Place, found: Json) -> Json:
         **{key: checkpoint[key] for key in keys},
         "elapsed_ns": phase["elapsed_ns"],
         "cpu_ns": phase["cpu_user_ns"] + phase["cpu_system_ns"],
+        # Until the state could be changed again: of what is on GPUs, before it is durable.
+        "stall_ns": phase.get("stall_ns", phase["elapsed_ns"]),
         "buffer_bytes": found["buffer_bytes"],
         "durable": phase["durable"],
         "verified": phase["verified"],

@@ -7,10 +7,11 @@ import os
 import sys
 from importlib import import_module
 from keyword import iskeyword
+from pathlib import Path
 
 import click
 
-from savemark.errors import SavemarkError, from_exception
+from savemark.errors import SavemarkError, did_you_mean, from_exception, usage
 
 # One file of this package each; listed in the order in which a user meets them.
 COMMANDS = [
@@ -22,6 +23,7 @@ COMMANDS = [
     "compare",
     "gate",
     "pair",
+    "io500",
     "advise",
     "check",
     "durability",
@@ -34,6 +36,10 @@ COMMANDS = [
     "schema",
     "doctor",
 ]
+
+
+# They write to a target, and would do so as often as there are processes.
+ALONE = ("crosscheck", "durability", "gate", "pair")
 
 
 class Commands(click.Group):
@@ -53,6 +59,17 @@ class Commands(click.Group):
         file = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
         command: click.Command = import_module(f"savemark.cli.{file}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is named first; an unknown one is told with the nearest."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            is_place = "/" in name or Path(name).is_dir()
+            hint = f"savemark run {name}" if is_place else did_you_mean(name, COMMANDS)
+            raise usage(f"there is no command `{name}`", hint)
+        return super().resolve_command(ctx, args)
 
 
 def _show_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -93,7 +110,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str]) -> int:
+    from savemark.ranks.launch import launched
+
     try:
+        if arguments[:1] and arguments[0] in ALONE and launched()[1] > 1:
+            raise usage(
+                f"{arguments[0]} runs in one process, and {launched()[1]} were started",
+                "start it without mpirun; `savemark run` is what ranks do together",
+            )
         result = cli.main(arguments, prog_name="savemark", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
@@ -127,6 +151,10 @@ def _bug(error: BaseException) -> SavemarkError:
 
 def _report(error: SavemarkError, arguments: list[str]) -> int:
     """Print an error where its reader looks for it; return its exit code."""
+    from savemark.ranks.launch import launched
+
+    if launched()[0] > 0:
+        return error.exit_code  # the first of several processes says it
     if "--json" in arguments:
         click.echo(json.dumps({"error": error.as_json()}))
     else:

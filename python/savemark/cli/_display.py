@@ -50,7 +50,9 @@ class Display(Watcher):
         """Print the header and start the bar."""
         self.close()
         self._print(header(forecast))
-        self._total, self._forecast_s = len(left), forecast.seconds
+        # Of this run: a crosscheck shows several, one after the other.
+        self._total, self._done, self._forecast_s = len(left), 0, forecast.seconds
+        self._ceilings = {}
         self._listed = list(forecast.study.ceilings)
         self._ceilings_wanted = len({_ceiling_name(e) for e in left if e.role == "ceiling"})
         self._began = self._last_line = time.monotonic()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from savemark.cli._units import share
+
 if TYPE_CHECKING:
     from savemark.study.keys import Key
 
@@ -52,12 +54,27 @@ seed_option = click.option(
     envvar="SAVEMARK_SEED",
     help="Seed of the order of the trials.",
 )
+# Of every command that shows a run.
+expect_option = click.option(
+    "--expect",
+    multiple=True,
+    metavar="EXPR",
+    help="What has to be so, or exit with 3: 'write.bandwidth >= 80 GiB/s where workers=16'.",
+)
 out_option = click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
     envvar="SAVEMARK_OUT",
     help="New run folder.  [default: savemark-runs/TIME-STUDY]",
+)
+max_regression_option = click.option(
+    "--max-regression",
+    callback=share,
+    metavar="PERCENT",
+    default="5%",
+    show_default=True,
+    help="Growth of a time that is tolerated.",
 )
 
 

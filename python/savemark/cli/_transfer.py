@@ -28,7 +28,8 @@ SAVE_OPTIONS = (
     "retries",
     "timeout",
 )
-READ_OPTIONS = ("queue_depth", "storage", "direct", "retries", "timeout")
+PATIENCE = ("retries", "timeout")
+READ_OPTIONS = ("queue_depth", "storage", "direct", *PATIENCE)
 
 
 class TransferCommand(click.Command):
@@ -58,6 +59,12 @@ class ReadCommand(TransferCommand):
     """Reads a checkpoint: codec, streams and chunks are those it was saved with."""
 
     engine_options = READ_OPTIONS
+
+
+class LookCommand(TransferCommand):
+    """Looks at a place, and reads no data."""
+
+    engine_options = PATIENCE
 
 
 def typed(options: Mapping[str, object]) -> Json:

@@ -7,14 +7,7 @@ from collections.abc import Callable
 
 import click
 
-BYTES = {
-    "": 1.0,
-    "B": 1.0,
-    **{f"{letter}B": 1000.0**n for n, letter in enumerate("kMGTPE", 1)},
-    **{f"{letter}iB": 1024.0**n for n, letter in enumerate("KMGTPE", 1)},
-}
-SPANS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-COUNTS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+from savemark.units import BYTES, COUNTS, SPANS
 
 Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
 

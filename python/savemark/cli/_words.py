@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import savemark._engine as engine
 from savemark.run.forecast import Forecast
+from savemark.run.start import missing_lines
 from savemark.run.target import Target
+from savemark.study.expect import too_few
 from savemark.study.model import Study, setting_name
 
 # So many settings are listed one by one.
@@ -85,14 +88,15 @@ def _place(target: Target) -> str:
         filesystem += f" on {disk}"
     free = f"{_scaled(target.free_bytes() or 0, DECIMAL)} free"
     name = str(target.path)
-    if target.label not in (name, target.path.name):
+    # A path that was typed is no label.
+    if target.label != target.path.name and os.path.abspath(target.label) != name:  # noqa: PTH100
         name = f"{target.label}={name}"
     return f"{name} ({', '.join(part for part in (filesystem, free) if part)})"
 
 
 def preview_lines(found: Forecast) -> list[str]:
     """Return what `--dry-run` adds to the header."""
-    study = found.study
+    study, labels = found.study, [target.label for target in found.targets]
     ceilings = study.useful_ceilings()
     each = sum(len(study.cells_at(target.label)) + len(ceilings) for target in found.targets)
     count = study.most_trials or each * study.repeats
@@ -102,9 +106,13 @@ def preview_lines(found: Forecast) -> list[str]:
             f", if the storage does {rate_text(found.assumed_bytes_per_s)}"
             " (not measured in a dry run)"
         )
+    few = too_few(study)
     return [
-        f"settings    {_settings(study)}",
+        f"settings    {_settings(study, labels)}",
         f"ceilings    {', '.join(ceilings) or 'none'}",
+        *(f"expected    {text}" for text in study.expect),
+        *(f"note: {text}" for text in missing_lines(study)),
+        *([f"note: {few}"] if few else []),
         f"writes      {bytes_text(found.written_bytes)} in all, "
         f"at most {bytes_text(found.held_bytes)} at one time",
         f"time        {time}",
@@ -112,9 +120,9 @@ def preview_lines(found: Forecast) -> list[str]:
     ]
 
 
-def _settings(study: Study) -> str:
+def _settings(study: Study, labels: list[str]) -> str:
     """Every setting by name, or where they are many, what they are made of."""
-    cells = study.cells()
+    cells = study.measured(labels)
     if len(cells) <= NAMED:
         return ", ".join(setting_name(cell) or study.workload for cell in cells)
     parts = []
@@ -138,7 +146,7 @@ def preview_facts(found: Forecast) -> dict[str, Any]:
     return {
         "study": study.as_json(),
         "targets": [target.as_json() for target in found.targets],
-        "settings": study.cells(),
+        "settings": study.measured([target.label for target in found.targets]),
         "ceilings": list(study.useful_ceilings()),
         "repeats": study.repeats,
         "until": study.until,

@@ -11,25 +11,44 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from savemark.cli._judged import judged
+from savemark.cli._options import expect_option
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.console import Console
 
     from savemark.checks import Finding
     from savemark.report.analysis import Analysis
 
+HEAD = "run.json"  # what makes a folder a run
 STYLES = {"BLOCK": "bold red", "FLAG": "yellow", "NOTE": "cyan", "unverified": "magenta"}
 
 
 @click.command("check", short_help="Say whether the numbers of a run are true.")
-@click.argument("runs", nargs=-1, metavar="RUN_DIR|[LABEL=]FILE...")
+@click.argument("runs", nargs=-1, metavar="RUN_DIR|[LABEL=]PATH...")
 @click.option("--all", "every", is_flag=True, help="Also the checks that found nothing.")
+@expect_option
 @click.option("--strict", is_flag=True, help="Exit with 1 if any run is not valid.")
 @click.option("--list", "listed", is_flag=True, help="Print the catalogue of checks instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def command(runs: tuple[str, ...], every: bool, strict: bool, listed: bool, as_json: bool) -> int:
-    """Run the honesty checks on run folders and on result files; nothing is measured.
+def command(
+    runs: tuple[str, ...],
+    every: bool,
+    expect: tuple[str, ...],
+    strict: bool,
+    listed: bool,
+    as_json: bool,
+) -> int:
+    """Run the honesty checks on run folders and on result files; nothing is measured or kept.
 
-    Result files of other programs (as for `savemark import`) are judged together, as one run.
+    What a run's study expects, and --expect, is held against the figures, too: exits with 3 if any
+    of it failed, with 1 if it could not be shown.
+
+    A folder of runs is each of them. Result files of other programs, and folders that hold some
+    (as for `savemark import`), are judged together, as one run; what else is in them is counted on
+    stderr.
     """
     from rich.console import Console
 
@@ -41,37 +60,60 @@ def command(runs: tuple[str, ...], every: bool, strict: bool, listed: bool, as_j
         return 0
     if not runs:
         raise usage("no run to check", "for example: savemark check savemark-runs/<time>-quick")
-    judged = _judge(runs)
+    found = _judge(runs, expect)
+    answers = [_as_json(name, analysis) for name, analysis in found.items()]
     if as_json:
-        click.echo(json.dumps([_as_json(name, analysis) for name, analysis in judged.items()]))
+        click.echo(json.dumps(answers))
     else:
-        for name, analysis in judged.items():
+        for name, analysis in found.items():
             _show(console, name, analysis, every)
-    invalid = any(analysis.badge[0] == "invalid" for analysis in judged.values())
-    return 1 if strict and invalid else 0
+    expected = [each for answer in answers for each in answer["expected"]]
+    valid = all(answer["valid"] for answer in answers)
+    return judged({"valid": valid, "expected": expected}, strict=strict)
 
 
-def _judge(arguments: tuple[str, ...]) -> dict[str, Analysis]:
-    """Judge each run folder by itself, and all files together, by the name to show them under."""
+def _judge(arguments: tuple[str, ...], expect: tuple[str, ...]) -> dict[str, Analysis]:
+    """Judge each run folder by itself, and all else together, by the name to show them under."""
+    from savemark.records import read_run
     from savemark.report.analysis import analyse
+    from savemark.report.expecting import expecting
 
-    files = [text for text in arguments if not Path(text).is_dir()]
-    judged = {text: analyse(Path(text)) for text in arguments if text not in files}
-    if files:
-        from savemark.cli.import_ import head
-        from savemark.records.assemble import write_folder
-        from savemark.records.gather import gather
+    def judge(folder: Path) -> Analysis:
+        return analyse(expecting(read_run(folder), expect))
 
-        sources, skipped = gather(files)
-        with TemporaryDirectory(prefix="savemark-check-") as scratch:
-            facts = head(datetime.now().astimezone())
-            judged[", ".join(files)] = analyse(
-                write_folder(sources, Path(scratch, "run"), facts, skipped)
-            )
-    return judged
+    runs = {text: _runs(Path(text)) for text in arguments}
+    found = {str(run): judge(run) for each in runs.values() for run in each}
+    foreign = [text for text in arguments if not runs[text]]
+    if foreign:
+        found[", ".join(foreign)] = _judge_files(foreign, judge)
+    return found
+
+
+def _runs(path: Path) -> list[Path]:
+    """Return the run that a folder is, or those in it; what tools left in them is no run."""
+    return [path] if (path / HEAD).exists() else sorted(p.parent for p in path.glob(f"*/{HEAD}"))
+
+
+def _judge_files(arguments: list[str], judge: Callable[[Path], Analysis]) -> Analysis:
+    """Judge result files as the run that `savemark import` would make of them."""
+    from savemark.cli.import_ import echo_notes, head
+    from savemark.records.assemble import write_folder
+    from savemark.records.gather import gather
+
+    readings, skipped = gather(arguments)
+    echo_notes(readings)
+    if skipped:
+        first, total = skipped[0], len(readings) + len(skipped)
+        said = f"{len(skipped)} of {total} files are not judged; the first is {first.path}"
+        click.echo(f"note: {said}: {first.why}", err=True)
+    with TemporaryDirectory(prefix="savemark-check-") as scratch:
+        facts = head(datetime.now().astimezone())
+        return judge(write_folder(readings, Path(scratch, "run"), facts, skipped))
 
 
 def _as_json(name: str, analysis: Analysis) -> dict[str, Any]:
+    from savemark.report import expecting
+
     state, words = analysis.badge
     return {
         "schema": 1,
@@ -79,6 +121,7 @@ def _as_json(name: str, analysis: Analysis) -> dict[str, Any]:
         "checked": name,
         "valid": state != "invalid",
         "validity": words,
+        "expected": expecting.as_json(analysis),
         "findings": [
             {"id": f.id, "title": f.title, "verdict": f.verdict.value, "evidence": f.evidence}
             | {"cause": f.cause, "fix": f.fix}
@@ -99,10 +142,15 @@ def _show(console: Console, name: str, analysis: Analysis, every: bool) -> None:
     from rich.text import Text
 
     from savemark.checks import Verdict
+    from savemark.report import expecting
+    from savemark.report.sides import print_table
 
     state, words = analysis.badge
     console.print(Text(name, "bold"), soft_wrap=True)
     console.print(Text(words, "bold red" if state == "invalid" else "green"))
+    for expected in expecting.tables(analysis):
+        print_table(console, expected)
+        console.print()
     told = [*analysis.fired, *_merged(analysis.unverified)]
     quiet = [finding for finding in analysis.findings if finding.verdict is Verdict.OK]
     table = Table.grid(padding=(0, 2, 0, 0))

@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from savemark.cli._transfer import LookCommand, typed
 
-@click.command("clean", short_help="Remove what interrupted saves left.")
+
+@click.command("clean", short_help="Remove what interrupted saves left.", cls=LookCommand)
 @click.argument("place", metavar="DEST")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed; remove nothing.")
 @click.option(
@@ -18,7 +20,9 @@ import click
     "says whether it still runs. 0s: all, if you know that none does.  [default: 24h]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(place: str, dry_run: bool, older_than: str | None, as_json: bool) -> None:
+def command(
+    place: str, dry_run: bool, older_than: str | None, as_json: bool, **options: object
+) -> None:
     """Remove what interrupted saves into DEST left, and interrupted restores beside it.
 
     No checkpoint is touched, complete or damaged, nor any file that savemark did not write. In a
@@ -27,7 +31,7 @@ def command(place: str, dry_run: bool, older_than: str | None, as_json: bool) ->
     import savemark._engine as engine
     from savemark.checkpoint import place as places
 
-    found = places.at(place).clean(
+    found = places.at(place, typed(options)).clean(
         older_than_s=engine.parse_span(older_than or "24h"), dry_run=dry_run
     )
     removed = [file for file in found if file["abandoned"]]

@@ -41,4 +41,8 @@ def _lines(value: Any, path: str) -> list[str]:
             parts = [(f"{path}[{number}]", item) for number, item in enumerate(value)]
             return [line for name, item in parts for line in _lines(item, name)]
         value = ", ".join(str(item) for item in value)
+    if path.endswith("_bytes") and isinstance(value, int):
+        from savemark.cli._words import bytes_text
+
+        path, value = path.removesuffix("_bytes"), bytes_text(value)
     return [] if value in (None, "") else [f"  {path:<32}  {value}"]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from savemark.cli._options import max_regression_option
 from savemark.cli._units import share
 from savemark.errors import EXIT_CODES, usage
 
@@ -26,14 +27,7 @@ if TYPE_CHECKING:
     help="A run folder, or a directory of run folders. Repeat it: five runs show the noise well. "
     "Without any, NEW holds two targets measured in turns.",
 )
-@click.option(
-    "--max-regression",
-    callback=share,
-    metavar="PERCENT",
-    default="5%",
-    show_default=True,
-    help="Growth of a time that is tolerated.",
-)
+@max_regression_option
 @click.option(
     "--assume-noise",
     callback=share,

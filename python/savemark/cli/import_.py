@@ -70,13 +70,20 @@ def command(
     now = datetime.now().astimezone()
     given = _given(memory, max_read, max_write)
     folder = write_folder(readings, out or _default_path(now), head(now) | given, skipped)
-    for line in _grouped(readings):
-        click.echo(f"note: {line}", err=True)
+    echo_notes(readings)
     for each in skipped:
         click.echo(f"skipped: {each.path}: {each.why}", err=True)
     _summary(readings, skipped)
     click.echo(f"run folder      {folder}")
     click.echo(f"next            savemark report {folder}")
+
+
+def echo_notes(readings: Sequence[Reading]) -> None:
+    """Print what readers passed over, and what may be mixed."""
+    from savemark.records import mixed
+
+    for line in [*_grouped(readings), *mixed.warnings(readings)]:
+        click.echo(f"note: {line}", err=True)
 
 
 def _grouped(readings: Sequence[Reading]) -> list[str]:

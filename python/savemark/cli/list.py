@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from savemark.cli._transfer import LookCommand, typed
+
 if TYPE_CHECKING:
     from savemark.checkpoint.place import Entry
 
 
-@click.command("list", short_help="List the checkpoints in a directory or bucket.")
+@click.command("list", short_help="List the checkpoints in a directory or bucket.", cls=LookCommand)
 @click.argument("place", metavar="DEST")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(place: str, as_json: bool) -> None:
+def command(place: str, as_json: bool, **options: object) -> None:
     """List the checkpoints in DEST, oldest first: time, size, codec, complete or damaged.
 
     Data is not read: `savemark verify` does that.
     """
     from savemark.checkpoint import place as places
 
-    rows = [_row(entry) for entry in places.at(place).entries()]
+    rows = [_row(entry) for entry in places.at(place, typed(options)).entries()]
     if as_json:
         click.echo(json.dumps(rows))
         return

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from savemark.cli._options import TrialCommand, as_typed, out_option, seed_option
-from savemark.cli._units import share
+from savemark.cli._options import (
+    TrialCommand,
+    as_typed,
+    max_regression_option,
+    out_option,
+    seed_option,
+)
 from savemark.errors import EXIT_CODES, usage
 
 if TYPE_CHECKING:
@@ -29,14 +34,7 @@ REPEATS = 10
     help="Shell command to call before a trial of the other target, which it finds in "
     "$SAVEMARK_SIDE and $SAVEMARK_TARGET: restart a server, change a setting.",
 )
-@click.option(
-    "--max-regression",
-    callback=share,
-    metavar="PERCENT",
-    default="5%",
-    show_default=True,
-    help="Growth of a time that is tolerated.",
-)
+@max_regression_option
 @click.option(
     "--repeats",
     type=click.IntRange(min=6),

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from savemark.cli._judged import judged
+from savemark.cli._options import expect_option
 from savemark.errors import refused
 
 
@@ -19,9 +21,16 @@ from savemark.errors import refused
     metavar="DIR",
     help="Where the report of several runs goes.  [default: savemark-report]",
 )
+@expect_option
 @click.option("--show-blocked", is_flag=True, help="Show numbers that a check forbids, marked.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def command(runs: tuple[str, ...], out: Path | None, show_blocked: bool, as_json: bool) -> None:
+def command(
+    runs: tuple[str, ...],
+    out: Path | None,
+    expect: tuple[str, ...],
+    show_blocked: bool,
+    as_json: bool,
+) -> int:
     """Build the report of RUN again and print its result; needs no engine and no storage.
 
     Several runs make one page in a folder of its own: each is told by its LABEL, or by the name of
@@ -32,17 +41,21 @@ def command(runs: tuple[str, ...], out: Path | None, show_blocked: bool, as_json
 
     if len(runs) == 1 and out is not None:
         raise click.UsageError("--out is for several runs; the report of one is in its folder")
-    run = read_runs(runs, out or Path("savemark-report"))
+    from savemark.report.expecting import expecting
+
+    run = expecting(read_runs(runs, out or Path("savemark-report")), expect)
     if len(runs) > 1:
         _refuse_foreign(run.folder)
     page = report.build(run, show_blocked=show_blocked)
+    summary = report.summary(run, show_blocked=show_blocked)
     if as_json:
-        click.echo(json.dumps(report.summary(run, show_blocked=show_blocked)))
-        return
+        click.echo(json.dumps(summary))
+        return judged(summary)
     from rich.console import Console
 
     report.terminal(run, Console(highlight=False), show_blocked=show_blocked)
     click.echo(f"report      {page}")
+    return judged(summary)
 
 
 def _refuse_foreign(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""`savemark restore`: a checkpoint back to files, or to a process that runs."""
+"""`savemark restore`: a checkpoint back to files, or to a process or container that runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,27 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    "restore", short_help="Restore a checkpoint: files, or a process that goes on.", cls=ReadCommand
+    "restore",
+    short_help="Restore a checkpoint: files, or a process or container that goes on.",
+    cls=ReadCommand,
 )
 @click.argument("source", metavar="SRC")
 @click.argument("destination", metavar="[DEST]", required=False)
+@click.option("--container", is_flag=True, help="A container was saved: start it.")
+@click.option("--bundle", metavar="DIR", help="The container's bundle, where it is elsewhere now.")
+@click.option(
+    "--work", metavar="DIR", help="Where a container's images lie while it starts (TMPDIR)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the report (or the error) as JSON.")
-def command(source: str, destination: str | None, as_json: bool, **options: object) -> None:
+def command(
+    source: str,
+    destination: str | None,
+    container: bool,
+    bundle: str | None,
+    work: str | None,
+    as_json: bool,
+    **options: object,
+) -> None:
     """Restore the checkpoint SRC (of several, the newest complete one) into the new directory DEST.
 
     Every byte is verified. DEST appears when all of it is durable, or not at all.
@@ -30,19 +45,36 @@ def command(source: str, destination: str | None, as_json: bool, **options: obje
     """
     import savemark._engine as engine
     from savemark.checkpoint import place, transfer
+    from savemark.errors import usage
 
-    given = place.at(source)
+    if container and destination is not None:
+        raise usage("--container starts it: there is no DEST", f"savemark restore {source}")
+    if not container and (bundle or work):
+        raise usage("--bundle and --work are for a container", "add --container")
+    into = place.directory(destination) if destination is not None else None
+    said = typed(options)
+    given = place.at(source, said)
     where = given.newest()
-    trial = where.trial(typed(options))
+    trial = where.trial(said)
     with watched() as progress:
-        if destination is None:
+        pid = started = None
+        if container:
+            from savemark.containers import transfer as of_containers
+
+            started, found = of_containers.restore(
+                lambda folder: engine.restore_tree(trial, folder, progress), bundle, work
+            )
+        elif into is None:
             pid, found = _process(where, trial, progress)
         else:
-            pid, found = None, engine.restore_tree(trial, place.directory(destination), progress)
+            found = engine.restore_tree(trial, into, progress)
     done = transfer.report(where, json.loads(found))
     if pid is not None:
         done["pid"] = pid
+    if started is not None:
+        done["container"] = started
     runs = [] if pid is None else [f"process {pid} goes on"]
+    runs += [] if started is None else [f"container {started} goes on"]
     which = [] if where is given else [f"from {where.name}"]
     show("restored", done, as_json, ["verified", *runs, *which])
 
@@ -56,7 +88,7 @@ def _process(where: place.Place, trial: str, progress: Progress | None) -> tuple
     if found and not found["damage"] and found["kind"] != "process":
         raise usage(
             f"{where} holds {found['kind']}, not a process: DEST is missing",
-            "name a new directory to restore into"
+            "name a new directory to restore into; if a container was saved: --container"
             if found["kind"] == "files"
             else "a state is restored by savemark.restore, in Python",
         )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from savemark.cli._options import TrialCommand, as_typed, out_option, seed_option
+from savemark.cli._judged import judged
+from savemark.cli._options import TrialCommand, as_typed, expect_option, out_option, seed_option
 
 if TYPE_CHECKING:
+    from savemark.ranks.lead import Lead
     from savemark.run.request import Request
     from savemark.run.start import Outcome
 
@@ -39,9 +42,15 @@ if TYPE_CHECKING:
     envvar="SAVEMARK_MAX_REPEATS",
     help="With --until: runs of every setting at most.  [default: 30]",
 )
+@expect_option
 @seed_option
 @out_option
 @click.option("--dry-run", is_flag=True, help="Say what would run, how long, and what it writes.")
+@click.option(
+    "--emit",
+    metavar="LAUNCHER[:NODESxRANKS]",
+    help="Print a file that starts this on many nodes: slurm:4x8, mpijob, skypilot.",
+)
 @click.option(
     "--resume",
     type=click.Path(path_type=Path),
@@ -57,9 +66,11 @@ def command(
     repeats: int | None,
     until: str | None,
     max_repeats: int | None,
+    expect: tuple[str, ...],
     seed: int | None,
     out: Path | None,
     dry_run: bool,
+    emit: str | None,
     resume: Path | None,
     strict: bool,
     show_blocked: bool,
@@ -70,26 +81,44 @@ def command(
 
     STUDY is a shipped study or a YAML file; `quick` when left out. TARGET is an empty directory:
     an argument with / or =, or that is a directory. Nothing is left there.
-    """
-    from savemark.run.request import Request
-    from savemark.run.target import parse
 
-    study, targets = parse(arguments)
-    request = Request(
-        study=study,
-        targets=targets,
-        flags=as_typed(trial),
-        budget=budget,
-        repeats=repeats,
-        until=until,
-        max_repeats=max_repeats,
-        seed=seed,
-        out=out,
-        command=("savemark", *sys.argv[1:]),
-    )
-    if dry_run:
-        return _preview(request, as_json)
-    return _show(_measure(request, resume), as_json, strict, show_blocked)
+    Started by mpirun or srun as several processes, all of them do each trial together.
+    """
+    from savemark.ranks.launch import join, leading
+
+    world = join()
+    if world is not None and world.rank:
+        from savemark.ranks.follow import follow
+
+        return follow(world)
+    with leading(world) as ranks:
+        from savemark.ranks.nodes import Nodes
+        from savemark.run.request import Request
+        from savemark.run.target import parse
+
+        study, targets = parse(arguments)
+        request = Request(
+            study=study,
+            targets=targets,
+            flags=as_typed(trial),
+            budget=budget,
+            repeats=repeats,
+            until=until,
+            max_repeats=max_repeats,
+            expect=expect,
+            seed=seed,
+            out=out,
+            command=("savemark", *sys.argv[1:]),
+            nodes=ranks.nodes if ranks else Nodes.alone(),
+        )
+        if emit is not None:
+            return _emit(request, emit)
+        if dry_run:
+            return _preview(request, as_json)
+        outcome = _measure(request, resume, ranks)
+        if ranks:
+            ranks.rest()
+        return _show(outcome, as_json, strict, show_blocked)
 
 
 def _preview(request: Request, as_json: bool) -> int:
@@ -106,7 +135,24 @@ def _preview(request: Request, as_json: bool) -> int:
     return 0
 
 
-def _measure(request: Request, resume_dir: Path | None) -> Outcome:
+def _emit(request: Request, launcher: str) -> int:
+    """Print the launch file, its time limit from what a dry run would say."""
+    from savemark.launch import emit
+    from savemark.ranks.nodes import Nodes
+    from savemark.run.start import preview
+
+    launch = emit.parse(launcher)
+    names = [f"node{number}" for number in range(launch.nodes) for _ in range(launch.per_node)]
+    request = replace(request, nodes=Nodes.of(names))
+    found = preview(request, elsewhere=True)
+    targets = [target.name for target in request.targets]
+    seconds = found.seconds * found.stretch
+    text = emit.emit(launch, found.study.name, request.command, targets, seconds)
+    click.echo(text, nl=False)
+    return 0
+
+
+def _measure(request: Request, resume_dir: Path | None, ranks: Lead | None) -> Outcome:
     from savemark.cli._display import Display
     from savemark.run.resume import resume
     from savemark.run.start import start
@@ -114,14 +160,14 @@ def _measure(request: Request, resume_dir: Path | None) -> Outcome:
     display = Display()
     try:
         if resume_dir is not None:
-            return resume(resume_dir, request, display)
-        return start(request, display)
+            return resume(resume_dir, request, display, ranks)
+        return start(request, display, ranks)
     finally:
         display.close()
 
 
 def _show(outcome: Outcome, as_json: bool, strict: bool, show_blocked: bool) -> int:
-    """Print the result, and say by the exit code what became of the trials."""
+    """Print the result; the exit code is of the trials, then of what was expected of them."""
     from rich.console import Console
 
     from savemark import report
@@ -135,10 +181,11 @@ def _show(outcome: Outcome, as_json: bool, strict: bool, show_blocked: bool) -> 
     else:
         report.terminal(run, Console(highlight=False), show_blocked=show_blocked)
         click.echo(f"report      {page}")
-    return _exit_code(outcome, invalid=strict and summary.get("valid") is False)
+    return _exit_code(outcome) or judged(summary, strict=strict)
 
 
-def _exit_code(outcome: Outcome, *, invalid: bool) -> int:
+def _exit_code(outcome: Outcome) -> int:
+    """Say what became of the trials."""
     from savemark.errors import EXIT_CODES
 
     tally = outcome.tally
@@ -150,4 +197,4 @@ def _exit_code(outcome: Outcome, *, invalid: bool) -> int:
             trials = "1 trial" if count == 1 else f"{count} trials"
             click.echo(f"error: {trials} {what}; see {outcome.path / 'log.txt'}", err=True)
             return EXIT_CODES[kind]  # type: ignore[index]
-    return 1 if invalid else 0
+    return 0

@@ -7,7 +7,7 @@ import json
 import click
 
 
-@click.command("schema")
+@click.command("schema", short_help="Print the JSON Schema of options, records or exports.")
 @click.option("--records", is_flag=True, help="The fields of a record instead.")
 @click.option("--table", is_flag=True, help="The columns of `savemark export` instead.")
 def command(records: bool, table: bool) -> None:

@@ -17,10 +17,11 @@ def command(source: str, as_json: bool, **options: object) -> None:
     import savemark._engine as engine
     from savemark.checkpoint import place, transfer
 
-    given = place.at(source)
+    said = typed(options)
+    given = place.at(source, said)
     where = given.newest()
     with watched() as progress:
-        found = engine.verify(where.trial(typed(options)), progress)
+        found = engine.verify(where.trial(said), progress)
     done = transfer.report(where, json.loads(found))
     which = [] if where is given else [where.name]
     show("verified", done, as_json, ["every byte is what was saved", *which])

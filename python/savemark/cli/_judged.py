@@ -1,0 +1,21 @@
+"""The exit code of a run that was judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from savemark.errors import EXIT_CODES
+
+
+def judged(summary: dict[str, Any], *, strict: bool = False) -> int:
+    """Say on stderr which expectations were not met; `strict` refuses a run that is not valid."""
+    if expected := summary.get("expected"):
+        from savemark.report.expecting import failure
+
+        if said := failure([each["outcome"] for each in expected]):
+            kind, message = said
+            click.echo(f"error: {message}", err=True)
+            return EXIT_CODES[kind]
+    return 1 if strict and summary.get("valid") is False else 0
