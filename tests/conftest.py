@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fake_engine
+import live_program
 
 ROOT = Path(__file__).parent.parent
 
@@ -83,3 +84,38 @@ def start(tmp_path):
         )
 
     return start
+
+
+@pytest.fixture
+def to_its_end(start):
+    """Runs `savemark` as `start` does, until it ends."""
+
+    def run(*words):
+        process = start(*words)
+        out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+    return run
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs `savemark` in this process; returns its exit code, stdout and stderr."""
+    from savemark.cli import main
+
+    def run(*words):
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        found = capsys.readouterr()
+        return ended.value.code, found.out, found.err
+
+    return run
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A process to save, in its own directory."""
+    live_program.needs_criu()
+    program = live_program.Program(tmp_path)
+    yield program
+    program.end()

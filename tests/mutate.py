@@ -4,7 +4,21 @@ from hypothesis import strategies as st
 
 # What a number in a file may turn into; and what may stand where nothing should.
 NUMBERS = ["", "-1", "0", "-0.0", "nan", "NaN", "inf", "-Infinity", "1e308", "1e999", "1e-320"]
-NUMBERS += ["9" * 25, "9" * 400, "0x10", "１２", "1,5", "--", "4k", "null", "true", "[]", "{}"]
+NUMBERS += [
+    "9" * 25,
+    "9" * 400,
+    "9" * 5000,
+    "1e9999999",
+    "0x10",
+    "１２",
+    "1,5",
+    "--",
+    "4k",
+    "null",
+    "true",
+    "[]",
+    "{}",
+]
 JUNK = ["\n", "\r\n", "\0", ",", "\t", "{", "}", "[", '"', "=", ":", "\ufeff", "é", " " * 40]
 DIGITS = b"0123456789"
 

@@ -28,6 +28,26 @@ def environment(server, home):
     return {**mine, **server, "HOME": str(home)}
 
 
+def popen(words, server, home, **more):
+    """Start a command in `home` with a server in its environment; `more` are other variables."""
+    return subprocess.Popen(
+        [*map(str, words)],
+        env={**environment(server, home), **more},
+        cwd=home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(words, server, home, **more):
+    """The same, to its end; no command may show a traceback."""
+    process = popen(words, server, home, **more)
+    out, err = process.communicate(timeout=120)
+    assert "Traceback" not in err, err
+    return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+
 def tool(name):
     """The path of a program; skips the test without it, or fails it if SAVEMARK_REQUIRE has it."""
     found = shutil.which(name)

@@ -6,7 +6,6 @@ The server is the small one of the tests, and where they are installed MinIO and
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
@@ -36,29 +35,12 @@ def server(request, tmp_path):
 @pytest.fixture
 def start(server, tmp_path):
     """Starts a command with the server in its environment."""
-
-    def start(*words):
-        return subprocess.Popen(
-            [*map(str, words)],
-            env=s3_real.environment(server, tmp_path),
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    return start
+    return lambda *words: s3_real.popen(words, server, tmp_path)
 
 
 @pytest.fixture
-def run(start):
-    def run(*words):
-        process = start(*words)
-        out, err = process.communicate(timeout=120)
-        assert "Traceback" not in err, err
-        return subprocess.CompletedProcess(words, process.returncode, out, err)
-
-    return run
+def run(server, tmp_path):
+    return lambda *words: s3_real.run(words, server, tmp_path)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,12 +74,59 @@ def test_check_reads_result_files_as_import_does(tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [([], "no run to check"), (["nowhere"], "nowhere: No such file"), (["."], "run.json")],
+    [
+        ([], "no run to check"),
+        (["nowhere"], "nowhere: No such file"),
+        (["empty"], "empty: there is no file in it"),
+        (["empty"], "a run (it has a run.json)"),
+        (["other"], "none of 1 files is a result file that savemark knows"),
+    ],
 )
-def test_check_says_what_it_cannot_read(words, message):
+def test_check_says_what_it_cannot_read(tmp_path, monkeypatch, words, message):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.md").write_text("# what we did\n")
+    monkeypatch.chdir(tmp_path)
     done = savemark("check", *words)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+DATA = Path(__file__).parent / "data"
+
+
+def test_a_folder_of_result_files_is_judged_without_a_trace(tmp_path):
+    folder = tmp_path / "results"
+    (folder / "deep").mkdir(parents=True)
+    shutil.copy(DATA / "ior/text.txt", folder / "deep" / "ior.txt")
+    shutil.copy(DATA / "io500/result_summary.txt", folder / "result_summary.txt")
+    (folder / "notes.md").write_text("# what we did\n")
+    before = sorted(tmp_path.rglob("*"))
+    done = savemark("check", folder, "--json")
+    assert done.returncode == 0, done.stderr
+    (judged,) = json.loads(done.stdout)
+    assert judged["checked"] == str(folder)
+    found = {finding["id"]: finding for finding in judged["findings"]}
+    assert found["HC-25"]["verdict"] == "BLOCK"
+    assert "[INVALID]" in found["HC-25"]["evidence"]
+    assert "1 of 3 files are not judged" in done.stderr
+    assert "notes.md" in done.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_of_runs_is_each_of_them(healthy, warm, tmp_path):
+    judged = json.loads(savemark("check", tmp_path, "--json").stdout)
+    assert [each["checked"] for each in judged] == [str(healthy), str(warm)]
+    assert [each["valid"] for each in judged] == [True, False]
+
+
+def test_runs_and_folders_of_files_are_judged_apart(healthy, tmp_path):
+    (tmp_path / "results").mkdir()
+    shutil.copy(DATA / "fio/randread.json", tmp_path / "results" / "a.json")
+    done = savemark("check", healthy, tmp_path / "results", DATA / "ior/text.txt", "--json")
+    judged = json.loads(done.stdout)
+    files = f"{tmp_path / 'results'}, {DATA / 'ior/text.txt'}"
+    assert [each["checked"] for each in judged] == [str(healthy), files]
 
 
 def test_the_catalogue_is_listed():

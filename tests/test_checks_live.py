@@ -79,6 +79,19 @@ def sync(policy):
     return edit
 
 
+def beside_fio(**options):
+    """Half of the trials become fio's, all of them direct 1 MiB I/Os."""
+
+    def edit(entry, _phase):
+        record = entry["record"]
+        record["trial"] = record["trial"] | {"workload": "sequential", "transfer_size": 2**20}
+        record["trial"] |= options
+        if entry["factors"].get("codec") == "zstd":
+            record["tool"] = {"name": "fio", "version": "fio-3.33", "runs": []}
+
+    return edit
+
+
 SHIM = [{"function": "fsync", "library": "/tmp/libeatmydata.so"}]
 OBSERVER = [{"function": "write", "library": "/opt/libdarshan.so"}]
 CASES = [
@@ -114,6 +127,10 @@ CASES = [
     ("HC-33", of("restore", "extents", method="fiemap: Operation not supported"), UNVERIFIED),
     ("HC-33", without("extents"), UNVERIFIED),
     ("HC-37", of("restore", "device", read_bytes=2**33), FLAG),
+    ("HC-41", beside_fio(huge_pages=True), FLAG),
+    ("HC-41", beside_fio(), FLAG),  # a workload without that option
+    ("HC-41", beside_fio(huge_pages=True, transfer_size=4096), OK),
+    ("HC-41", beside_fio(huge_pages=False), OK),
 ]
 
 
@@ -127,6 +144,30 @@ def test_a_sick_run(folder, identifier, edit, verdict):
     if verdict.fired:
         assert found.cause
         assert found.fix
+
+
+def edit_head(folder, edit):
+    path = folder / "run.json"
+    head = json.loads(path.read_text())
+    edit(head)
+    path.write_text(json.dumps(head))
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"), [("never", OK), ("always", UNVERIFIED), (None, UNVERIFIED)]
+)
+def test_pages_are_what_the_kernel_gives(folder, given, verdict):
+    change(folder, beside_fio(huge_pages=True))
+    edit_head(folder, lambda head: head["host"].update(transparent_hugepages=given))
+    assert judge(folder)["HC-41"].verdict is verdict
+
+
+def test_pages_that_are_a_factor_are_only_noted(folder):
+    change(folder, beside_fio(huge_pages=True))
+    edit_head(folder, lambda head: head["study"]["factors"].update(huge_pages=[True, False]))
+    found = judge(folder)["HC-41"]
+    assert found.verdict is NOTE
+    assert "fio" in found.evidence
 
 
 def test_gpu_direct_storage_needs_the_drivers_own_count(folder):
@@ -262,11 +303,7 @@ def test_the_catalogue_says_everything(folder):
         assert entry.rule
         assert entry.verdict
         assert entry.applies in ("L", "I", "L,I")
-    assert {
-        f"HC-{n:02}"
-        for n in range(1, 41)
-        if n != 28  # the clocks of several nodes: there is one
-    } == {entry.id for entry in catalogue()}
+    assert {f"HC-{n:02}" for n in range(1, 42)} == {entry.id for entry in catalogue()}
 
 
 def test_settings_that_overlap_are_tied_and_others_are_not(folder):

@@ -204,3 +204,28 @@ def test_exit_codes_are_the_documented_ones():
         "refused": 5,
         "interrupted": 130,
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "hint"),
+    [
+        (["runn", "x"], "there is no command `runn`", "did you mean `run`?"),
+        (["/mnt/x"], "there is no command `/mnt/x`", "savemark run /mnt/x"),
+        (["io500", "place"], "no result.txt", "savemark run io500 PATH"),
+        (["restore", "place", "new"], "there is no checkpoint in place", "savemark list place"),
+        (["verify", "place"], "manifest.json is missing", "savemark list place"),
+        (["run", "qick", "./place"], "neither a study", "create it first; did you mean `quick`?"),
+    ],
+)
+def test_a_mistake_is_told_with_the_way_out(run, place, monkeypatch, words, said, hint):
+    monkeypatch.chdir(place.parent)
+    code, _, err = run(*words)
+    message, told = err.splitlines()
+    assert (code, said in message, hint in told) == (2, True, True), err
+
+
+def test_doctor_shows_sizes_as_people_say_them(run):
+    code, out, _ = run("doctor")
+    assert code == 0
+    assert "GiB" in next(line for line in out.splitlines() if "memory.total " in line)
+    assert "_bytes" not in out

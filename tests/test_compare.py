@@ -5,7 +5,6 @@ import json
 import pytest
 
 from made_run import Made, make_run
-from savemark.cli import main
 from savemark.records import read_run
 from savemark.records.contract import differences
 from savemark.stats.pairs import Key, Times, compare
@@ -19,17 +18,6 @@ def made(tmp_path):
         return make_run(tmp_path / name, Made(**{**FEW, "repeats": 8, **what}))
 
     return make
-
-
-@pytest.fixture
-def run(capsys):
-    def run(*words):
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        found = capsys.readouterr()
-        return ended.value.code, found.out, found.err
-
-    return run
 
 
 def cells(*seconds, size=100):

@@ -79,8 +79,20 @@ def test_a_sample_of_crashes_keeps_every_contract_and_catches_what_tears(may_mou
     # The machinery sees what it is made to see.
     for name in ("fsync_each", "dsync", "linked"):
         assert found[name]["verdict"] == "may be torn", name
-    assert any(found[name]["verdict"] == "may be torn" for name in LOOSE)
+    # When the kernel writes these back is its own affair: few points may miss it.
+    assert torn(found, LOOSE) or any(map(loose_tears, (2, 3, 4)))
     assert all(f"| `{name}` |" in out.read_text() for name in found)
+
+
+def torn(found, names):
+    """Those of them that were seen torn."""
+    return [name for name in names if found[name]["verdict"] == "may be torn"]
+
+
+def loose_tears(seed):
+    words = ("--policies", ",".join(LOOSE), "--points", 60, "--kills", 0, "--seed", seed, "--json")
+    _, told, _ = ended(command("--crash", *words))
+    return torn({f["subject"]: f for f in json.loads(told)["findings"]}, LOOSE)
 
 
 def test_a_disk_that_lies_breaks_contracts_and_fails_the_run(may_mount):
@@ -94,7 +106,7 @@ def test_a_disk_that_lies_breaks_contracts_and_fails_the_run(may_mount):
 
 
 def leftovers(seed):
-    """Processes of a run with this seed, its loop devices and what it has mounted."""
+    """Processes of a run with this seed, its loop devices, and all that is mounted."""
     processes = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -109,13 +121,17 @@ def leftovers(seed):
         with contextlib.suppress(OSError):
             if path.read_text().startswith(("/image", "/disk", "/mnt/")):
                 loops.append(path)
-    mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if "savemark" in line]
-    return processes, loops, mounts
+    return processes, loops, mounts()
+
+
+def mounts():
+    """What is mounted with our name in it."""
+    return {line for line in Path("/proc/mounts").read_text().splitlines() if "savemark" in line}
 
 
 @pytest.mark.parametrize("which", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_killed_leaves_nothing(may_mount, which):
-    seed = 7_654_321 + which
+    seed, others = 7_654_321 + which, mounts()
     deadline = time.monotonic() + 60
     with command("--crash", "--points", 3000, "--kills", 0, "--seed", seed) as run:
         while not (leftovers(seed)[0] and leftovers(seed)[1]):
@@ -124,7 +140,7 @@ def test_a_run_that_is_killed_leaves_nothing(may_mount, which):
             time.sleep(0.02)
         run.send_signal(which)
         assert run.wait(30) == (-signal.SIGKILL if which == signal.SIGKILL else 130)
-    while any(leftovers(seed)):
+    while any([*leftovers(seed)[:2], mounts() - others]):
         assert time.monotonic() < deadline, leftovers(seed)
         time.sleep(0.05)
 

@@ -1,24 +1,22 @@
 """`savemark crosscheck`: the engine and the tools that are here, side by side."""
 
 import json
-import subprocess
+import re
+from types import SimpleNamespace
 
 import pytest
 
 import foreign
+from made_run import Made, make_run
 from savemark.errors import SavemarkError
+from test_checks import change
 
 MIB = 1 << 20
 
 
 @pytest.fixture
-def savemark(start):
-    def savemark(*words):
-        process = start(*words)
-        out, err = process.communicate(timeout=120)
-        return subprocess.CompletedProcess(words, process.returncode, out, err)
-
-    return savemark
+def savemark(to_its_end):
+    return to_its_end
 
 
 def test_a_directory_is_crosschecked(savemark, place, tmp_path):
@@ -39,6 +37,11 @@ def test_a_directory_is_crosschecked(savemark, place, tmp_path):
     said = (tmp_path / "out" / "crosscheck.md").read_text()
     assert "| write | dd |" in said
     assert "--repeats" in said, "how many would be enough"
+    assert "huge pages False" in said, "the same memory"
+    assert "on pages of" not in said
+    of_process = r"\* dd \(\d\.\d\d s to print its version\): the time is that of the process"
+    assert re.search(of_process, said), "why it may disagree"
+    assert "part 1 of 1: sequential" in done.stderr
     assert not list(place.iterdir())
     again = savemark("report", "out/sequential")
     assert again.returncode == 0, "each part is a run of its own"
@@ -73,7 +76,7 @@ def test_a_difference_that_repeats_show_is_told(monkeypatch):
     from savemark.report import agreement
 
     def sample(base):
-        return agreement._Sample(tuple(base + n / 1e3 for n in range(8)), "B", 1e-6)
+        return agreement._Sample(tuple(base + n / 1e3 for n in range(8)), "B", 1e-6, 0.25)
 
     samples = {("savemark", "write"): sample(1.0), ("fio", "write"): sample(1.0005)}
     samples[("dd", "write")] = sample(2.0)
@@ -85,6 +88,24 @@ def test_a_difference_that_repeats_show_is_told(monkeypatch):
     assert rows["dd"].pair.verdict == "slower"
     line = [datum.text for datum in agreement._line(rows["dd"]).data]
     assert "0.50" in line, "half the rate"
+    assert line[-1] == "0.25", "three quarters never reached the disk"
+
+
+def test_other_memory_is_noted_under_the_table(tmp_path):
+    from savemark.records import read_run
+    from savemark.report import agreement
+
+    folder = make_run(tmp_path, Made(codecs=("none", "zstd"), streams=(4,), repeats=2))
+    assert agreement._notes(read_run(folder)) == []
+
+    def beside_dd(entry, _phase):
+        entry["record"]["trial"] |= {"transfer_size": MIB, "huge_pages": True}
+        if entry["factors"].get("codec") == "zstd":
+            entry["record"]["tool"] = {"name": "dd", "version": "9.1"}
+
+    change(folder, beside_dd)
+    (said,) = agreement._notes(read_run(folder))
+    assert "pages of 2 MiB, that of dd on pages of 4 KiB" in said
 
 
 def test_a_target_in_memory_has_no_direct_io(monkeypatch, tmp_path):
@@ -98,6 +119,33 @@ def test_a_target_in_memory_has_no_direct_io(monkeypatch, tmp_path):
     }
 
 
+def test_each_part_has_a_time_left_of_its_own(monkeypatch):
+    from savemark.cli import _display
+
+    monkeypatch.setattr(_display, "header", lambda forecast: "")
+    entry = SimpleNamespace(role="trial", factors={}, label="", name="x", setting="x", repeat=0)
+    forecast = SimpleNamespace(seconds=10.0, study=SimpleNamespace(ceilings={}))
+    shown = _display.Display()
+    for _ in range(2):
+        shown.announce(forecast, [entry, entry])
+        assert shown._left_s() == 10
+        for _ in range(2):
+            shown.finished(entry, {"error": None, "record": None})
+        assert shown._left_s() == 0
+
+
+def test_one_reason_is_said_once():
+    from savemark.report import agreement
+
+    refused = {"aws": "aws cannot measure /x", "warp": "warp cannot measure /x"}
+    refused |= {"elbencho write": "elbencho cannot express sync=end: it never syncs a file"}
+    part = agreement.Part("sequential", None, [], refused, [])
+    assert agreement._left_out(part) == [
+        "left out: aws, warp cannot measure /x",
+        "left out: elbencho cannot express sync=end: it never syncs a file",
+    ]
+
+
 def test_a_tool_is_left_out_of_what_it_cannot_do(tmp_path):
     from savemark.run import crosscheck
     from savemark.run.target import Target
@@ -109,6 +157,9 @@ def test_a_tool_is_left_out_of_what_it_cannot_do(tmp_path):
     assert parts["sequential"].study.exclude == [{"operation": "write", "tool": "elbencho"}]
     assert "sync=end" in parts["sequential"].refused["elbencho write"]
     assert "elbencho" in parts["metadata"].study.factors["tool"]
+    for layout in ("shared_file", "file_per_process"):
+        assert parts[layout].study.factors["tool"] == ["savemark", "elbencho"]
+        assert parts[layout].study.trial["block_size"] == MIB, "at least one transfer"
 
 
 def test_nothing_to_compare_with_is_told(tmp_path):

@@ -155,6 +155,8 @@ def test_a_version_that_nobody_knows_promises_nothing_known(tmp_path):
         ("x,10,2.5,1.0,0.5,1000,10", "threads: `x` is not a whole number"),
         ("1,10,fast,1.0,0.5,1000,10", "wallclock: `fast` is not a number of seconds"),
         ("1,10,-1,1.0,0.5,1000,10", "wallclock: `-1` is not a time"),
+        ("1,10,1e9999999,1.0,0.5,1000,10", "wallclock: `1e9999999` is not a time"),
+        (f"{'9' * 5000},10,2.5,1.0,0.5,1000,10", "is not a whole number that can be"),
         ("1,10,2.5,1.0,1.5,1000,10", "fsync_time is more than the io_time"),
     ],
 )

@@ -45,6 +45,8 @@ def test_each_part_says_why_it_is_not_there(place):
     assert not facts["cuda"]["available"]
     assert "libcuda.so.1" in facts["cuda"]["reason"]
     assert "CUDA is not available" in facts["gds"]["reason"]
+    host = json.loads(_engine.host(None))
+    assert "libnvidia-ml.so.1" in host["gpu_facts_missing"], "one line says why nobody tells"
     for transfer in ("gpudirect", "compat", "bounce"):
         done = savemark("run", place, "--storage", "gds", "--transfer", transfer, "--copy")
         assert done.returncode == 5, done.stderr

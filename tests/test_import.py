@@ -10,10 +10,11 @@ import pytest
 from savemark.errors import SavemarkError
 from savemark.records import phases, read_run
 from savemark.records.assemble import write_folder
-from savemark.records.imported import read_source
+from savemark.records.imported import read, read_source
 from savemark.report.analysis import analyse
 from savemark.report.legacy import of_result
 from savemark.stats import results
+from savemark.tools.source import Source
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "streamer-bench"
 needs_data = pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not here")
@@ -96,6 +97,11 @@ def test_an_empty_time_is_a_failed_trial_not_a_zero(bring):
         (",2,1.25,.75,2.00,,1", "compression is empty"),
         ("lz4,2,1.25,.75,2.00,soon,1", "timestamp: `soon`"),
         ("lz4,2,1.25,.75,2.00,,0", "runs count from 1"),
+        ("lz4,2,1.25,.75,2.00,,1000000000", "runs count from 1, and not to 1000000000"),
+        (f"lz4,2,1.25,.75,2.00,,{'9' * 5000}", "is not a whole number that can be"),
+        ("lz4,2,1e9999999,.75,2.00,,1", "is not a time"),
+        ("lz4,2,1.25,.75,2.00,0001-01-01T00:00:00,1", "is not a date"),
+        (f"lz4,{'9' * 25},1.25,.75,2.00,,1", "is not a whole number that can be"),
         (ROW, "is there twice"),
     ],
 )
@@ -231,3 +237,24 @@ def test_the_checks_fire_on_the_right_files(name, tmp_path):
         assert "24 trials of 60 did not run or are not in the files" in findings["HC-20"].evidence
         assert "none × 0" in findings["HC-20"].evidence
         assert "--resume" not in findings["HC-20"].fix
+
+
+FACTS = (
+    "=== System Information ===\nCPU(s): {cpus}\nMem:   {memory}\n=== Software Environment ===\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "memory", "wanted"),
+    [
+        ("8", "30Gi", (8, 30 << 30)),
+        ("9" * 400, "9" * 400 + "Gi", (None, None)),
+        ("9" * 5000, "1.2.3Gi", (None, None)),
+        ("many", "much", (None, None)),
+    ],
+)
+def test_what_no_machine_has_is_not_known(cpus, memory, wanted):
+    """Of the facts about the machine nothing is made up, and damage is no crash."""
+    text = FACTS.format(cpus=cpus, memory=memory)
+    host = read(Source(Path("system_info.txt"), text.encode())).found.host
+    assert (host["cpu"]["logical"], host["memory"]["total_bytes"]) == wanted

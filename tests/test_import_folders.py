@@ -56,6 +56,61 @@ def test_a_folder_is_searched_and_every_file_accounted_for(put):
     assert [target.label for target in run.targets] == ["results"], "the folder names the storage"
 
 
+def mixed(*paths, pattern=None):
+    from savemark.records.mixed import warnings
+
+    return warnings(gather([str(path) for path in paths], pattern)[0])
+
+
+def test_files_of_different_folders_that_count_as_repeats_are_told(put):
+    """Nobody said what lies in the folders: it may be one system measured twice, or two."""
+    folder = put(a=("fio/randread.json", "lustre/a.json"))
+    assert mixed(folder) == [], "one file is no repeat"
+    twin = (folder / "lustre" / "a.json").read_text().replace('"iodepth" : "', '"iodepth" :  "')
+    (folder / "nvme").mkdir()
+    (folder / "nvme" / "a.json").write_text(twin + "\n")
+    (said,) = mixed(folder)
+    assert "on `results` lie in different folders (lustre, nvme)" in said
+    assert "--factors '{target}/*'" in said
+    assert mixed(f"x={folder / 'lustre'}", f"y={folder / 'nvme'}") == [], "told apart"
+    assert mixed(f"x={folder}") == [], "said to be one"
+    assert mixed(folder, pattern=Pattern("{target}/*")) == []
+    run, _ = bring(folder)
+    assert said in (run.folder / "log.txt").read_text()
+
+
+def test_files_that_name_different_places_are_told_in_one_folder(put):
+    folder = put(a=("ior/text.txt", "1.txt"))
+    content = (folder / "1.txt").read_text()
+    (folder / "2.txt").write_text(content.replace(" /data/f", " /lustre/mine/f"))
+    (said,) = mixed(folder)
+    assert "name different places (/data, /lustre/mine)" in said
+    (folder / "2.txt").write_text(content.replace(" /data/f", " /data/g"))
+    assert mixed(folder) == [], "another file of the same place"
+
+
+@pytest.mark.parametrize(
+    ("place", "system"),
+    [
+        ("/mnt/nvme/run-1/x", "/mnt/nvme"),
+        ("/data", "/data"),
+        ("s3://bucket/a/b", "s3://bucket"),
+        ("relative/x", None),
+        (None, None),
+    ],
+)
+def test_what_tells_a_file_system(place, system):
+    from savemark.records import mixed
+
+    assert mixed._system(place) == system
+
+
+def test_levels_of_any_kind_have_an_order():
+    from savemark.records.assemble import _level
+
+    assert sorted([8, "b", None, 1.5, "a"], key=_level) == [1.5, 8, "b", None, "a"]
+
+
 def test_a_folder_of_nothing_is_a_usage_error(put, tmp_path):
     (tmp_path / "none").mkdir()
     with pytest.raises(SavemarkError, match="there is no file in it"):

@@ -72,29 +72,18 @@ def processes(word):
     return found
 
 
+SAVEMARK = (sys.executable, "-m", "savemark")
+
+
 @pytest.fixture
 def start(server, temporary, tmp_path):
-    def start(*words):
-        return subprocess.Popen(
-            [sys.executable, "-m", "savemark", *map(str, words)],
-            env={**s3_real.environment(server, tmp_path), "TMPDIR": str(temporary)},
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    return start
+    """Starts savemark with the server in its environment, and its mounts where we look for them."""
+    return lambda *words: s3_real.popen((*SAVEMARK, *words), server, tmp_path, TMPDIR=temporary)
 
 
 @pytest.fixture
-def savemark(start):
-    def savemark(*words):
-        process = start(*words)
-        out, err = process.communicate(timeout=120)
-        return subprocess.CompletedProcess(words, process.returncode, out, err)
-
-    return savemark
+def savemark(server, temporary, tmp_path):
+    return lambda *words: s3_real.run((*SAVEMARK, *words), server, tmp_path, TMPDIR=temporary)
 
 
 @pytest.fixture
@@ -196,6 +185,51 @@ def test_kill_9_leaves_no_mount_and_no_process(
         1,
         2,
     }
+    left_nothing()
+
+
+CHECKPOINT = "size: 8m, chunk_size: 1m, streams: 2, codec: none, seed: 3"
+
+
+def test_a_checkpoint_on_a_mount_is_saved_when_the_bucket_has_it(
+    savemark, study, tmp_path, left_nothing
+):
+    can_mount()
+    more = "factors: {mount_cache: [cold, warm]}\n"
+    file = study(QUICK, workload="checkpoint", options=CHECKPOINT, more=more)
+    done = savemark("run", file, URL, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    lines = records(tmp_path / "out")
+    assert {line["factors"]["mount_cache"] for line in lines} == {"cold", "warm"}
+    for line in lines:
+        assert line["status"] == "ok", line["error"]
+        phases = {phase["name"]: phase for phase in line["record"]["phases"]}
+        save, restore = phases["save"], phases["restore"]
+        assert save["durable_ns"] >= save["frozen_ns"] == save["elapsed_ns"]
+        assert "in the bucket, by size and SHA-256" in save["notes"]
+        assert restore["past_mount"] is (line["factors"]["mount_cache"] == "cold")
+        assert restore["verified"], "what came back through the mount was compared"
+    said = (tmp_path / "out" / "report.md").read_text()
+    assert "| save |" in said.split("Until it is in the bucket")[1]
+    left_nothing()
+
+
+PROGRAMS = {"s3fs": "s3fs", "mountpoint-s3": "mount-s3", "goofys": "goofys"}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_mount_that_is_known_works_where_it_is(savemark, study, tmp_path, left_nothing, name):
+    can_mount()
+    foreign.need(PROGRAMS[name])
+    file = study(name, more="factors: {operation: [write, read]}\n")
+    done = savemark("run", file, URL, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    for line in records(tmp_path / "out"):
+        assert line["status"] == "ok", line["error"]
+        phase = line["record"]["phases"][-1]
+        assert phase["past_mount"], "cold is the default: mounted anew"
+        if line["factors"]["operation"] == "write":
+            assert phase["durable_ns"] >= phase["elapsed_ns"]
     left_nothing()
 
 

@@ -10,7 +10,6 @@ import sys
 import pytest
 
 from made_run import Made, make_run
-from savemark.cli import main
 from savemark.stats.pairs import Key, Times
 from savemark.stats.signed import shift, signed_rank
 from savemark.stats.turns import in_turns, repeats_for
@@ -80,17 +79,6 @@ def test_repeats_that_one_side_lacks_are_left_out():
     assert in_turns(old, new, 0.05).repeats == 8
     assert in_turns(old, {}, 0.05).whole is None
     assert [repeats_for(cells) for cells in (1, 2, 8, 48)] == [5, 7, 9, 11]
-
-
-@pytest.fixture
-def run(capsys):
-    def run(*words):
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        found = capsys.readouterr()
-        return ended.value.code, found.out, found.err
-
-    return run
 
 
 def made(folder, **what):

@@ -2,38 +2,20 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-import needs
-
-PROGRAM = """
-import os, time
-os.setsid()
-memory = os.urandom(3_000_001)
-first = hash(memory)
-step = 0
-while True:
-    step += 1
-    with open("step.new", "w") as file:
-        file.write(f"{step} {hash(memory) == first}")
-    os.rename("step.new", "step")
-    time.sleep(0.005)
-"""
+from live_program import needs_criu
 
 
 @pytest.fixture
 def criu():
-    from savemark import _engine
-
-    found = {f["name"]: f for f in json.loads(_engine.features())}["criu"]
-    if not found["available"]:
-        needs.missing("criu", found["reason"])
+    needs_criu()
 
 
 @pytest.fixture
@@ -53,52 +35,18 @@ def savemark(start, tmp_path):
     return savemark
 
 
-@pytest.fixture
-def program(tmp_path):
-    """A process that counts; whatever it has become by the end of the test, it is ended."""
-    nothing = {
-        "stdin": subprocess.DEVNULL,
-        "stdout": subprocess.DEVNULL,
-        "stderr": subprocess.DEVNULL,
-    }
-    process = subprocess.Popen([sys.executable, "-I", "-S", "-c", PROGRAM], cwd=tmp_path, **nothing)
-    step_after(tmp_path, 0)
-    yield process
-    process.poll()
-    try:
-        if str(tmp_path) == str(Path(f"/proc/{process.pid}/cwd").readlink()):
-            os.kill(process.pid, signal.SIGKILL)
-    except OSError:
-        pass
-    process.wait()
-
-
-def step_after(folder, step):
-    """Wait until the program has counted beyond `step`; return how far it has."""
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        text = (folder / "step").read_text() if (folder / "step").exists() else "0 True"
-        now, right = text.split()
-        assert right == "True"
-        if int(now) > step:
-            return int(now)
-        time.sleep(0.01)
-    raise AssertionError(f"it stands at {step}")
-
-
-def test_a_process_is_saved_killed_and_goes_on(criu, savemark, program, tmp_path):
+def test_a_process_is_saved_killed_and_goes_on(savemark, program, tmp_path):
     saved = savemark("save", "--pid", program.pid, "ck", "--codec", "lz4")
     assert saved.returncode == 0, saved.stderr
     assert f"process {program.pid} was killed" in saved.stdout
-    assert program.wait(10) == -signal.SIGKILL
-    step = int((tmp_path / "step").read_text().split()[0])
+    assert program.process.wait(10) == -signal.SIGKILL
     assert "every byte" in savemark("verify", "ck").stdout
     (row,) = json.loads(savemark("list", "ck", "--json").stdout)
     assert (row["status"], row["codec"]) == ("complete", "lz4")
     restored = savemark("restore", "ck", "--json")
     assert restored.returncode == 0, restored.stderr + restored.stdout
     assert json.loads(restored.stdout)["pid"] == program.pid
-    assert step_after(tmp_path, step) > step
+    program.goes_on()
     again = savemark("restore", "ck")
     assert again.returncode == 5
     assert str(program.pid) in again.stderr
@@ -108,12 +56,12 @@ def test_a_process_is_saved_killed_and_goes_on(criu, savemark, program, tmp_path
     assert {"inventory.img", "pages-1.img", "savemark-process.json"} <= names
 
 
-def test_a_process_may_run_on_and_several_are_kept(criu, savemark, program, tmp_path):
+def test_a_process_may_run_on_and_several_are_kept(savemark, program, tmp_path):
     for _ in range(2):
         saved = savemark("save", "--pid", program.pid, "kept", "--keep", "1", "--leave-running")
         assert saved.returncode == 0, saved.stderr
         assert f"process {program.pid} goes on" in saved.stdout
-        step_after(tmp_path, int((tmp_path / "step").read_text().split()[0]))
+        program.goes_on()
     assert len(list((tmp_path / "kept").iterdir())) == 1
 
 
@@ -176,6 +124,33 @@ def test_every_mode_of_the_workload_brings_the_program_back(criu, mode, tmp_path
     assert save["user_bytes"] > 5_000_000
     assert (save["stored_bytes"] < save["user_bytes"]) == (not plain)
     assert list(tmp_path.iterdir()) == []
+
+
+def gib(key):
+    """Room in GiB, as /proc/meminfo has it."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(key))) / (1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("size", "program", "payload", "codec"),
+    [(1 << 30, "tree", "random", "none"), (4 << 30, "memory", "zeros", "lz4")],
+)
+def test_gibibytes_come_back(criu, tmp_path, size, program, payload, codec):
+    from savemark import _engine
+
+    if gib("MemAvailable") * (1 << 30) < size * 1.3 + (1 << 30):
+        pytest.skip(f"only {gib('MemAvailable'):.1f} GiB of memory are free")
+    if shutil.disk_usage(tmp_path).free < 2 * size:
+        pytest.skip("the disk has no room")
+    direct = json.loads(_engine.host(str(tmp_path)))["target"]["class"] != "memory"
+    trial = {"workload": "process", "storage": "posix", "direct": direct, "target": str(tmp_path)}
+    trial |= {"size": size, "payload": payload, "program": program, "codec": codec}
+    save, restore = json.loads(_engine.Engine().run(json.dumps(trial)))["phases"]
+    # Every page went through the pipes: zeros too, once they were written.
+    assert save["process"]["stats"]["pages"] * 4096 >= size
+    assert save["user_bytes"] >= size
+    assert restore["verified"] == "the program's memory"
 
 
 def test_what_a_mode_cannot_do_is_refused():

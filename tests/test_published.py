@@ -15,7 +15,7 @@ def fired(*files):
     """The checks that fired on these files, imported as one run."""
     from savemark.cli.check import _judge
 
-    (analysis,) = _judge(tuple(str(DATA / file) for file in files)).values()
+    (analysis,) = _judge(tuple(str(DATA / file) for file in files), ()).values()
     return {finding.id: finding for finding in analysis.fired}
 
 

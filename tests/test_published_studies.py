@@ -1,18 +1,21 @@
 """The studies acceptance, mounts and gpu-read-grid: small live runs, and made-up ones."""
 
+import io
 import json
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 from made_grid import make_grid
-from savemark.report import build, mounts
+from savemark.report import build, mounts, screen_table, terminal
 from savemark.report.acceptance import NAMES
 from savemark.report.analysis import analyse
 from savemark.report.figures import all_figures
 from savemark.report.gpu_grid import tables as grid_tables
 from savemark.report.published import short, tables
+from savemark.stats.cells import _first
 from savemark.study.keys import Keys
 from savemark.study.load import load
 from savemark.study.shipped import shipped
@@ -212,6 +215,8 @@ def test_the_grids_tables_name_settings_and_the_fastest(grid):
     first, last, diff = (float(x) for x in rows(best)[0][2:5])
     assert first > diff >= 0
     assert last > diff
+    cpu = dict(zip(best.columns, rows(best)[0], strict=True))["CPU-s/GB"]
+    assert 0 < float(cpu) < 10
 
 
 def test_a_path_and_a_transfer_are_one_storage(tmp_path):
@@ -267,4 +272,59 @@ def test_a_kept_file_is_forecast_once(tmp_path):
     total = sizing.total(study, keys, ["a", "b"], Rates(cores=2, storages={}, overhead_s=0.05))
     assert total.written == 2 << 30, "one file on each path, not 3,360"
     assert total.held == 1 << 30
-    assert total.seconds == pytest.approx(2 * 3370 * 2.05, rel=0.05)
+    assert total.seconds == pytest.approx(2 * 3370 * 4.05, rel=0.05)
+
+
+def on_screen(folder, width):
+    console = Console(file=io.StringIO(), width=width)
+    terminal(folder, console)
+    return console.file.getvalue()
+
+
+def test_the_terminal_tells_when_the_first_worker_was_done(acceptance):
+    folder, _ = acceptance
+    text = on_screen(folder, 160)
+    assert screen_table.FIRST in " ".join(text.split())
+    lines = text.splitlines()
+    start = lines.index("shared file")
+    heads = lines[start + 2].split()
+    assert heads.count("first") == heads.count("diff") == 2, "write and read"
+    assert "ratio" not in heads, "nothing has a codec"
+    rows = lines[start + 3 :]
+    one = next(line for line in rows if line.startswith("workers 1"))
+    assert one.split().count("–") == 4, "one worker is first and last"
+    metadata = lines[lines.index("metadata easy") + 2]
+    assert "first" not in metadata.split(), "names are counted by their own table"
+
+
+@pytest.mark.parametrize("width", [80, 96, 110, 130])
+def test_no_column_of_the_main_table_is_cut_off(acceptance, width):
+    text = on_screen(acceptance[0], width)
+    main = text[: text.index("Highest speeds")]
+    assert "…" not in main
+    assert max(map(len, main.splitlines())) <= width
+    assert ("first:" in text) == ("first" in main), "what is shown is explained, nothing else"
+
+
+def test_first_is_bytes_until_then_and_diff_of_each_trial():
+    row = {
+        "first_done_ns": [10**9, 2 * 10**9, 10**9, 10**9],
+        "first_done_bytes": [600, 1000, 1000, None],
+        "last_done_ns": [2 * 10**9, 4 * 10**9, 10**9, 2 * 10**9],
+        "user_bytes": [1000, 1000, 1000, 1000],
+        "elapsed_ns": [2 * 10**9, 4 * 10**9, 10**9, 2 * 10**9],
+    }
+    # 600/s until the first and 500/s until the last; 500/s and 250/s; then one worker; not known.
+    assert _first(row) == (550, 175)
+    assert _first({name: each[2:] for name, each in row.items()}) == (0.0, 0.0)
+
+
+def test_figures_leave_out_what_has_nothing_in_them(acceptance):
+    analysis = analyse(acceptance[0])
+    figures = {figure.name: figure for figure in all_figures()}
+    assert figures["threads"].absent(analysis) == "what the threads did is not recorded"
+    shown = [panel.title for panel in figures["stages"].draw(analysis)]
+    assert shown
+    assert all("write" in title.lower() or "create" in title.lower() for title in shown), shown
+    names = analysis.short(analysis.rows("disk", "write"))["setting"].unique()
+    assert not [name for name in names if "none" in name], "items are no factor of a file"

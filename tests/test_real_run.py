@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -16,13 +15,8 @@ TRIALS = 4 + 7  # settings and ceilings in a block
 
 
 @pytest.fixture
-def savemark(start):
-    def savemark(*words):
-        process = start(*words)
-        out, err = process.communicate(timeout=120)
-        return subprocess.CompletedProcess(words, process.returncode, out, err)
-
-    return savemark
+def savemark(to_its_end):
+    return to_its_end
 
 
 @pytest.fixture
@@ -170,3 +164,15 @@ def test_a_directory_as_the_state(savemark, place, storage, tmp_path):
     (saved,) = [line["record"] for line in records(tmp_path / "out") if line["role"] == "trial"]
     assert saved["trial"]["state"] == str(model)
     assert saved["phases"][0]["user_bytes"] >= 3 << 20
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"), [("./place", "{}"), ("{}", "{}"), ("nvme=./place", "nvme={}")]
+)
+def test_a_header_says_a_label_only_where_it_is_one(place, monkeypatch, typed, shown):
+    from savemark.cli._words import _place
+    from savemark.run.target import parse
+
+    monkeypatch.chdir(place.parent)
+    (target,) = parse((typed.format(place),))[1]
+    assert _place(target).startswith(f"{shown.format(place)} (")

@@ -7,11 +7,16 @@ import re
 import shutil
 import subprocess
 
+import altair as alt
 import pytest
 from rich.console import Console
 
 from made_run import Made, make_run
 from savemark import report
+from savemark.report.analysis import analyse
+from savemark.report.figures import all_figures
+from savemark.report.figures.stages import _paint
+from savemark.report.marks import ticks
 from savemark.report.pixels import Pixels
 
 SMALL = {"codecs": ("none", "lz4", "zstd"), "streams": (0, 2, 4), "repeats": 3}
@@ -226,3 +231,34 @@ def test_figures_that_cannot_become_pixels_are_an_error(tmp_path):
         pixels.add(bad)
     with pytest.raises(KeyError), Pixels() as pixels:
         raise KeyError
+
+
+def panels(folder, name):
+    """What a figure draws: the specification of each of its panels."""
+    figure = next(f for f in all_figures() if f.name == name)
+    return [panel.chart.to_dict() for panel in figure.draw(analyse(folder))]
+
+
+def test_a_colour_is_one_stage_and_a_legend_names_what_is_drawn(quick):
+    for panel in panels(quick, "stages"):
+        scale = panel["layer"][0]["encoding"]["color"]["scale"]
+        assert len(set(scale["range"])) == len(scale["range"])
+        values = json.loads(panel["datasets"][panel["layer"][0]["data"]["name"]])
+        assert {row["stage"] for row in values} == set(scale["domain"])
+    colours = _paint(["transfer", "flush", "commit", "open", "drain", "notice"])
+    assert len(set(colours)) == 6
+
+
+def test_labels_of_many_decades_do_not_touch():
+    def labels(low, high):
+        return ticks(alt.Scale(type="log", domain=[low, high])).to_dict()["values"]
+
+    assert labels(1, 100) == [1, 2, 3, 5, 10, 20, 30, 50, 100]
+    assert labels(0.5, 300)[:4] == [0.5, 1, 2, 5]
+    assert labels(0.01, 1000) == [0.01, 0.1, 1, 10, 100, 1000]
+
+
+def test_time_begins_at_the_start_of_the_phase(quick):
+    for panel in panels(quick, "timeline"):
+        scale = panel["encoding"]["x"]["scale"]
+        assert scale.get("zero") or scale["type"] == "symlog"

@@ -17,9 +17,9 @@ from savemark.records import read_run
 from savemark.records.assemble import write_folder
 from savemark.records.gather import gather
 from savemark.records.imported import read
+from savemark.records.io500 import PHASES, recomputed
 from savemark.records.names import Pattern
 from savemark.report.analysis import analyse
-from savemark.tools.io500 import PHASES, recomputed
 from savemark.tools.source import Source
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
@@ -133,36 +133,55 @@ def test_the_row_that_cannot_be_computed_again_is_named():
 
 @pytest.mark.parametrize("name", ["md-easy", "md-hard"])
 def test_the_published_rates_of_metadata_come_out(name):
-    """A report here holds one of five repeats, which is within √4 deviations of their mean.
+    """Mean and deviation of the five repeats, where the CSV of the ranks tells of all of them.
 
-    A row of md-hard is the mean of two reports, of which the first has a single repeat.
+    Rates until the last rank had ended are up to 3 % above those until all had met. Where only the
+    first repeat is there it is within √4 deviations of the mean. A row of md-hard is the mean of
+    two reports, of which the first has a single repeat.
     """
-    ours = defaultdict(list)
+    reports = defaultdict(list)
     for path in sorted((CIRRUS / "reports" / name.replace("-", "_")).glob("*.csv")):
         nodes = int(re.search(r"-(\d+)N-", path.name)[1])
-        for entry in found_in(path).entries:
-            own = entry["factors"]
-            for phase in entry["record"]["phases"]:
-                if own["kind"] == "files":
-                    key = nodes, own["items"] * own["ranks"], phase["name"]
-                    ours[key].append(phase["reported_ops_per_s"] / 1000)
+        for (files, phase), rates in rates_of(path).items():
+            reports[nodes, files, phase].append(rates)
     words = {"creation": "create", "removal": "remove"}
     lines = (CIRRUS / f"{name}.dat").read_text().splitlines()
     columns = lines[0].split(",")
-    checked = 0
+    whole = Counter()
     for line in lines[2:]:
         values = line.split(",")
         row = dict(zip(columns, values, strict=True))
         place = columns.index("bandwidth")
         mean, deviation = float(values[place]), float(values[place + 1])
         operation = words.get(row["operation"], row["operation"])
-        rates = ours[int(row["nodes"]), int(row["files"]), operation]
-        if name == "md-hard" and len(rates) == 2:
-            mean, deviation, rates = 2 * mean - rates[0], 2 * deviation, rates[1:]
-        reach = 2 * deviation + 1e-6
-        assert any(abs(rate - mean) <= reach for rate in rates), (row, rates)
-        checked += 1
-    assert checked == {"md-easy": 36, "md-hard": 28}[name]
+        found = reports[int(row["nodes"]), int(row["files"]), operation]
+        if name == "md-hard" and len(found) == 2:
+            mean, deviation, found = 2 * mean - found[0][0], 2 * deviation, found[1:]
+        means = [statistics.mean(rates) for rates in found if len(rates) == 5]
+        if means:
+            assert any(-0.005 * mean <= ours - mean <= 0.03 * mean for ours in means), row
+        else:
+            assert any(abs(rates[0] - mean) <= 2 * deviation + 1e-6 for rates in found), row
+        whole["all five" if means else "the first"] += 1
+    assert (
+        whole
+        == {
+            "md-easy": {"all five": 16, "the first": 20},
+            "md-hard": {"all five": 11, "the first": 17},
+        }[name]
+    )
+
+
+def rates_of(path):
+    """The rates of files in thousands per second: (files, phase) → a number for each repeat."""
+    found = defaultdict(list)
+    for entry in found_in(path).entries:
+        own = entry["factors"]
+        for phase in entry["record"]["phases"] if own["kind"] == "files" else ():
+            if phase["elapsed_ns"]:
+                rate = phase["operations"] / phase["elapsed_ns"] * 1e6
+                found[own["items"] * own["ranks"], phase["name"]].append(rate)
+    return found
 
 
 # IO500

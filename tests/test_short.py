@@ -9,11 +9,12 @@ import pytest
 from made_run import Made, make_run
 from savemark import report
 from savemark.checks import Verdict
-from savemark.cli import main
+from savemark.checks.length import LONGER
 from savemark.report.analysis import analyse
 from savemark.study.keys import Keys
 from savemark.study.load import load
 from savemark.study.shipped import find
+from test_checks import change
 
 SMALL = {"codecs": ("none", "gzip"), "streams": (4,), "repeats": 8, "size": 2**28}
 # gzip takes seconds for what the disk takes an eighth of one for.
@@ -34,17 +35,6 @@ def short(tmp_path):
     return make(tmp_path / "short")
 
 
-@pytest.fixture
-def run(capsys):
-    def run(*words):
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        found = capsys.readouterr()
-        return ended.value.code, found.out, found.err
-
-    return run
-
-
 def long_enough(folder):
     return next(f for f in analyse(folder).findings if f.id == "HC-13")
 
@@ -60,6 +50,24 @@ def test_what_took_less_than_a_second_is_blocked_and_the_fix_named(short):
     state, words = analyse(short).badge
     assert state == "invalid"
     assert words == "invalid: HC-13 phases are too short to be a measurement"
+
+
+@pytest.mark.parametrize(
+    ("workloads", "said"),
+    [
+        (["metadata"], "use more --items."),
+        (["shared_file", "file_per_process"], "use more --segments."),
+        (["checkpoint", "metadata"], "Where that is no option, use more --items."),
+    ],
+)
+def test_the_fix_names_options_that_the_workload_has(short, workloads, said):
+    def another(entry, _phase):
+        entry["record"]["trial"]["workload"] = workloads[entry["index"] % len(workloads)]
+
+    change(short, another)
+    fix = long_enough(short).fix
+    assert said in fix
+    assert ("--size" in fix) is ("checkpoint" in workloads)
 
 
 def test_a_study_can_allow_it_and_the_finding_says_so(tmp_path):
@@ -128,3 +136,9 @@ def test_a_run_of_nothing_but_moments_says_what_to_do(tmp_path, run):
     code, _, err = run("gate", two[1], "--baseline", two[0])
     assert code == 2
     assert "blocked by HC-13" in err
+
+
+def test_a_workload_without_a_size_says_what_makes_it_longer():
+    keys = Keys.load()
+    without = {name for name in keys.workloads if "size" not in keys.accepted(name, None)}
+    assert without == set(LONGER)

@@ -227,6 +227,8 @@ def test_gdsio_and_nixlbench_and_their_units():
     assert table["latency"]["p99_ns"] == 51_000
     assert "no whole result line" in refused("IoType: READ XferType: GPUD Threads: 8")
     assert "fields, not" in refused(changed("nixlbench/table.txt", "39.0 ", ""))
+    damaged = changed("nixlbench/table.txt", "65536               1 ", "65536               x ")
+    assert "batch size is `x`" in refused(damaged)
 
 
 def test_dlios_gb_are_gib_and_what_may_have_been_cached_is_said():

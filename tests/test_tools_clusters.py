@@ -4,7 +4,9 @@ import re
 
 import pytest
 
+from savemark.records.assemble import write_folder
 from savemark.records.imported import read
+from savemark.report.analysis import analyse
 from test_tools import DATA, GIB, KIB, MIB, about, changed, entries, phases, refused, text
 
 # IOR and mdtest
@@ -54,6 +56,14 @@ def test_an_error_of_ior_makes_its_result_invalid_and_a_file_that_existed_does_n
     assert (source["valid"], source["message"]) == (False, wrong.strip())
 
 
+def test_less_than_was_asked_for_is_no_fault_of_a_stonewall():
+    content = (DATA / "ior/text.txt").read_text()
+    less = "WARNING: Using actual aggregate bytes moved = 350224384\n"
+    assert not read(text("a", content + less)).found.entries[0]["record"]["source"]["valid"]
+    why = "WARNING: Maybe caused by deadlineForStonewalling\n"
+    assert read(text("a", content + less + why)).found.entries[0]["record"]["source"]["valid"]
+
+
 def test_ior_without_a_result_has_failed_with_its_own_reason():
     (entry,) = entries("ior/failed.txt")
     assert 'open64("/proc/none/x"' in entry["error"]["message"]
@@ -94,6 +104,70 @@ def test_zero_files_are_shown_as_nothing_done():
     assert (create["operations"], create["elapsed_ns"]) == (0, 0)
 
 
+RANKS = (
+    "rank,items,rate-File creation,time-File creation,rate-File stat,time-File stat,"
+    "rate-Tree creation,time-Tree creation"
+)
+# Two ranks, three repeats of 500 files each; the ranks met 1 % after the last had created.
+REPEATS = """\
+all,500,9900.9901,0.10101,5000,0.2,50,0.02
+0,,5000,0.1,10000,0.05
+1,,5555.5556,0.09,10000,0.05
+0,,6250,0.08,10000,0.05
+1,,4000,0.125,10000,0.05
+0,,5000,0.1,10000,0.05
+1,,5000,0.1,10000,0.05
+"""
+
+
+def test_each_repeat_of_mdtest_is_read_where_the_ranks_did_not_wait():
+    """Stats whose ranks waited three quarters of the time are known of the first repeat alone."""
+    found = read(text("ranks.csv", f"{RANKS}\n{REPEATS}")).found
+    files = [entry for entry in found.entries if entry["factors"]["kind"] == "files"]
+    assert [len(entry["record"]["phases"]) for entry in files] == [2, 1, 1]
+    created = [entry["record"]["phases"][0] for entry in files]
+    assert [phase["name"] for phase in created] == ["create"] * 3
+    assert [phase["elapsed_ns"] for phase in created] == [100_000_000, 125_000_000, 100_000_000]
+    assert [phase["first_done_ns"] for phase in created] == [90_000_000, 80_000_000, 100_000_000]
+    assert [phase["operations"] for phase in created] == [1000] * 3
+    assert [phase["reported_ops_per_s"] for phase in created] == [9900.9901, None, None]
+    stat = files[0]["record"]["phases"][1]
+    assert (stat["name"], stat["elapsed_ns"]) == ("stat", 200_000_000)
+    assert "read 1 of 3 repeats of File stat, Tree creation" in found.notes[0]
+    one = read(text("ranks.csv", "\n".join([RANKS, *REPEATS.splitlines()[:3]]))).found
+    create = one.entries[0]["record"]["phases"][0]
+    assert create["elapsed_ns"] == 101_010_000, "one repeat is as mdtest says"
+    assert (create["first_done_ns"], create["last_done_ns"]) == (90_000_000, 100_000_000)
+
+
+VERBOSE = """\
+-- started at 11/21/2026 17:15:10 --
+mdtest-4.1.0 was launched with 2 total task(s) on 1 node(s)
+Command line used: mdtest -E -v -n 500 -i 2 -F -d /data/md
+2 tasks, 1000 files
+V-1:   File creation     :          0.100 sec,       5000.000 ops/sec
+V-1:   File stat         :          0.010 sec,      50000.000 ops/sec
+V-1:   File creation     :          0.200 sec,       2500.000 ops/sec
+V-1:   File stat         :          0.020 sec,      25000.000 ops/sec
+SUMMARY rate (in ops/sec): (of 2 iterations)
+   Operation                     Max            Min           Mean        Std Dev
+   File creation               10000.000       5000.000       7500.000       3535.534
+   File stat                  100000.000      50000.000      75000.000      35355.339
+"""
+
+
+def test_the_repeats_that_mdtest_prints_are_read_and_hold_the_mean():
+    found = read(text("a", VERBOSE)).found.entries
+    created = [entry["record"]["phases"][0] for entry in found]
+    assert [phase["reported_ops_per_s"] for phase in created] == [10000, 5000]
+    assert [phase["elapsed_ns"] for phase in created] == [100_000_000, 200_000_000]
+    assert not any(phase.get("statistic") for phase in created)
+    assert found[0]["factors"]["items"] == 500, "-E takes no value"
+    (mean,) = read(text("a", VERBOSE.replace("2500.000 ops", "4500.000 ops"))).found.entries
+    phase = mean["record"]["phases"][0]
+    assert (phase["statistic"], phase["reported_ops_per_s"]) == ("mean", 7500)
+
+
 def test_mdtest_that_was_stopped():
     cut = (DATA / "mdtest/text.txt").read_text().split("SUMMARY")[0]
     assert "no summary" in read(text("a", cut)).found.entries[0]["error"]["message"]
@@ -102,6 +176,41 @@ def test_mdtest_that_was_stopped():
 
 
 # elbencho
+
+
+ERRORS = (
+    "2026-11-21 17:15:10 ERROR: File write failed. Path: /data/f; SysErr: No space left on device"
+)
+
+
+def test_an_error_of_elbencho_makes_its_result_invalid(tmp_path):
+    content = (DATA / "elbencho/result.txt").read_text()
+    assert read(text("a", content)).found.entries[0]["record"]["source"]["valid"] is True
+    (entry,) = read(text("a", f"{content}\n{ERRORS}\n")).found.entries
+    source = entry["record"]["source"]
+    assert source["valid"] is False
+    assert source["message"].endswith("No space left on device")
+    readings = [read(text("a.txt", f"{content}\n{ERRORS}\n"))]
+    head = {"run_id": "r", "savemark_version": "0", "started_at": "", "command": ["savemark"]}
+    findings = {f.id: f for f in analyse(write_folder(readings, tmp_path / "run", head)).findings}
+    assert findings["HC-25"].verdict.value == "BLOCK"
+    assert "No space left" in findings["HC-25"].evidence
+
+
+def test_elbencho_that_has_nothing_but_errors_has_failed():
+    table = "OPERATION   RESULT TYPE         FIRST DONE   LAST DONE\n"
+    (entry,) = read(text("a", f"{table}{ERRORS}\n")).found.entries
+    assert "no result in it: ERROR: File write failed" in entry["error"]["message"]
+    skipped = "Phase: WRITE: Skipping stats print due to unavailable worker results.\n"
+    (entry,) = read(text("a", skipped)).found.entries
+    assert "a phase has no result" in entry["error"]["message"]
+    assert "no result" in refused(table), "silent: it was stopped"
+
+
+def test_requests_that_elbencho_was_told_to_ignore_are_no_result():
+    content = changed("elbencho/write.csv", "--nolive", "--s3ignoreerrors --nolive")
+    source = read(text("a", content)).found.entries[0]["record"]["source"]
+    assert (source["valid"], "--s3ignoreerrors" in source["message"]) == (False, True)
 
 
 def test_three_outputs_of_elbencho_say_the_same():

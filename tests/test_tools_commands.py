@@ -27,6 +27,9 @@ def words(tool, target=HERE, **options):
 
 SEQUENTIAL = {"workload": "sequential", "size": 64 * MIB, "payload": "random"}
 ONE = {**SEQUENTIAL, "queue_depth": 1}
+SHARED = {"workload": "shared_file", "payload": "random", "block_size": 4 * MIB, "segments": 1}
+SHARED |= {"reorder": 0}
+OWN = {**SHARED, "workload": "file_per_process"}
 
 
 @pytest.mark.parametrize(
@@ -85,6 +88,32 @@ ONE = {**SEQUENTIAL, "queue_depth": 1}
         ),
         ("ior", {**ONE, "workers": 2}, ["mpirun", "-np", "2", "-e", "-b", "33554432"], ["-Y"]),
         ("ior", {**ONE, "sync": "each"}, ["-Y"], ["mpirun", "-e"]),
+        (
+            "ior",
+            {**SHARED, "segments": 3, "workers": 2},
+            ["mpirun", "-w", "-r", "-s", "3", "-b", "4194304", "-t", "1048576", "-e"],
+            ["-F", "-C", "-E", "-D", "-z"],
+        ),
+        ("ior", {**OWN, "workers": 2, "sync": "none"}, ["-F", "-k"], ["-e", "-Y", "-z"]),
+        ("ior", {**OWN, "random_offsets": True, "workers": 2}, ["-F", "-z"], []),
+        (
+            "ior",
+            {**SHARED, "phase_deadline": "2s", "wear_out": True},
+            ["-D", "2", "stoneWallingWearOut=1", "stoneWallingStatusFile=SCRATCH/stonewall"],
+            [],
+        ),
+        (
+            "elbencho",
+            {**SHARED, "workers": 2, "sync": "none"},
+            ["-w", "-r", "-t", "2", "-s", "8388608", "/mnt/x/savemark-data.bin"],
+            ["-N", "--preallocfile"],
+        ),
+        (
+            "elbencho",
+            {**OWN, "segments": 3, "workers": 2, "sync": "none", "preallocate": True},
+            ["-n", "0", "-N", "1", "-s", "12582912", "--preallocfile", HERE],
+            ["/mnt/x/savemark-data.bin"],
+        ),
         (
             "mdtest",
             {"workload": "metadata"},
@@ -213,18 +242,43 @@ def test_secrets_are_no_words(monkeypatch):
         ),
         ("ior", HERE, {**ONE, "duration": "1s"}, "stonewall"),
         ("ior", HERE, {**ONE, "payload": "bf16"}, "payload=bf16"),
+        ("ior", HERE, {**SHARED, "workers": 2, "reorder": None}, "left out it is 1"),
+        ("ior", HERE, {**SHARED, "workers": 3, "reorder": 2}, "reorder=2"),
+        ("ior", HERE, {**SHARED, "random_offsets": True}, "random_offsets=true"),
+        ("ior", HERE, {**OWN, "segments": 2, "random_offsets": True}, "random_offsets=true"),
+        ("ior", HERE, {**SHARED, "phase_deadline": "1s"}, "wear_out=false"),
+        (
+            "ior",
+            HERE,
+            {**SHARED, "phase_deadline": "1500ms", "wear_out": True},
+            "phase_deadline=1.5: it counts whole seconds",
+        ),
+        ("ior", HERE, {**SHARED, "verify": True}, "verify=true"),
+        ("ior", HERE, {**SHARED, "cache": "warm"}, "cache=warm"),
+        ("ior", HERE, {**SHARED, "stripe_count": 4}, "stripe_count=4"),
+        ("ior", HERE, {**SHARED, "preallocate": True}, "preallocate=true: it has no such option"),
+        ("ior", HERE, {**SHARED, "sync": "group"}, "sync=group: it has no such flush"),
+        ("fio", HERE, {**ONE, "sync": "group"}, "sync=group: it has no such flush"),
+        ("dd", HERE, {**ONE, "sync": "group"}, "sync=group: it has no such flush"),
+        ("iozone", HERE, {**ONE, "sync": "group"}, "sync=group: it has no such flush"),
+        ("elbencho", HERE, SHARED, "sync=end"),
+        ("elbencho", HERE, {**SHARED, "sync": "none", "segments": 2}, "segments=2"),
+        ("elbencho", HERE, {**OWN, "sync": "none", "workers": 2, "reorder": 1}, "reorder=1"),
+        ("elbencho", HERE, {**OWN, "sync": "none", "random_offsets": True}, "may come twice"),
+        ("elbencho", HERE, {**OWN, "sync": "none", "phase_deadline": "1s"}, "phase_deadline=1"),
+        ("fio", HERE, SHARED, "workload=shared_file"),
         ("mdtest", HERE, {"workload": "metadata", "sync": "end"}, "sync=end"),
         ("mdtest", HERE, {"workload": "metadata", "items": 11, "workers": 2}, "items=11"),
         ("mdtest", HERE, {"workload": "metadata", "phase_deadline": "1s"}, "phase_deadline"),
         ("iozone", HERE, {**ONE, "workers": 2}, "workers=2"),
-        ("io500", HERE, ONE, "its own list of phases"),
+        ("io500", HERE, ONE, "workload=sequential"),
         ("aws", HERE, ONE, "aws cannot measure /mnt/x"),
         ("aws", URL, {"workload": "checkpoint", "codec": "lz4"}, "codec=lz4"),
         ("s5cmd", URL, {**SEQUENTIAL, "operation": "read", "transfer_size": "64k"}, "whole MiB"),
         ("s5cmd", URL, {**SEQUENTIAL, "timeout": "5s"}, "timeout=5"),
         ("rclone", HERE, {**ONE, "direct": False}, "sync=end"),
         ("rclone", HERE, {**ONE, "sync": "none"}, "direct=true"),
-        ("warp", URL, {"workload": "random", "duration": None, "operations": 5}, "duration=None"),
+        ("warp", URL, {"workload": "random", "duration": None, "operations": 5}, "duration (left"),
         ("warp", URL, {"workload": "random", "operations": 5}, "operations=5"),
     ],
 )
@@ -235,6 +289,20 @@ def test_what_a_tool_cannot_express_is_refused_by_name(tool, target, options, sa
     assert tool in error.value.message
     assert said in error.value.message
     assert error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ({"duration": "1s"}, "leave --duration out"),
+        ({"checksum": True}, "use --no-checksum"),
+        ({"workers": 2}, "use --workers 1"),
+    ],
+)
+def test_a_refusal_says_what_to_type(options, hint):
+    with pytest.raises(SavemarkError) as error:
+        words("dd", **{**ONE, **options})
+    assert error.value.hint == hint
 
 
 def steps_or_check(tool, target, options):

@@ -12,6 +12,7 @@ import pytest
 
 import foreign
 from savemark.errors import SavemarkError
+from savemark.run import memory, workspace
 
 MIB = 1 << 20
 SEQUENTIAL = {"workload": "sequential", "size": 8 * MIB, "queue_depth": 1, "payload": "random"}
@@ -89,6 +90,33 @@ def test_the_others_run_where_they_are(place, tmp_path, name):
     assert phase["user_bytes"] == 8 * MIB
 
 
+@pytest.mark.parametrize("workload", ["shared_file", "file_per_process"])
+@pytest.mark.parametrize("name", ["ior", "elbencho"])
+def test_iors_geometry_runs_through_others(place, tmp_path, name, workload):
+    foreign.need(name)
+    trial = {"workload": workload, "tool": name, "payload": "random", "workers": 2, "reorder": 0}
+    trial |= {"block_size": 2 * MIB, "segments": 1, "sync": "none"}
+    found = foreign.phases(foreign.run(trial, place, tmp_path / "tools"))
+    assert list(found) == ["write", "read"]
+    for phase in found.values():
+        assert (phase["user_bytes"], phase["operations"]) == (4 * MIB, 4)
+        assert 0 < phase["first_done_bytes"] <= 4 * MIB
+    assert found["write"]["payload"]["entropy_bits"] > 7.5, "the files have the names we think of"
+    assert found["read"]["extents"]["bytes"] in (4 * MIB, 0)
+    assert found["read"]["cache"]["total_pages"] == 1024, "all files are dropped before"
+    assert list(place.iterdir()) == [], "nothing is left"
+
+
+def test_a_stonewall_of_ior_reads_no_more_than_it_wrote(place, tmp_path):
+    foreign.need("ior")
+    trial = {"workload": "file_per_process", "tool": "ior", "payload": "random", "workers": 2}
+    trial |= {"reorder": 0, "block_size": 8 * MIB, "segments": 1000, "sync": "none"}
+    trial |= {"phase_deadline": "1s", "wear_out": True}
+    found = foreign.phases(foreign.run(trial, place, tmp_path / "tools"))
+    assert 0 < found["write"]["operations"] < 16_000, "it was ended"
+    assert 0 < found["read"]["operations"] <= found["write"]["operations"]
+
+
 @pytest.mark.parametrize("name", ["mdtest", "elbencho"])
 def test_names_are_made_looked_at_and_removed(place, tmp_path, name):
     foreign.need(name)
@@ -97,6 +125,41 @@ def test_names_are_made_looked_at_and_removed(place, tmp_path, name):
     found = foreign.phases(foreign.run(trial, place, tmp_path / "tools"))
     assert list(found) == ["create", "stat", "read", "remove"]
     assert {phase["operations"] for phase in found.values()} == {200}
+    ends = [(phase["first_done_ns"], phase["last_done_ns"]) for phase in found.values()]
+    assert all(0 < first <= last for first, last in ends)
+
+
+MDTEST = """
+import sys
+path = next(word.split("=", 1)[1] for word in sys.argv if word.startswith("--saveRank"))
+names = [f"File {{each}}" for each in ("creation", "stat", "read", "removal")]
+columns = ["rank", "items", *(f"{{what}}-{{name}}" for name in names for what in ("rate", "time"))]
+rows = [columns, ["all", "50", *["500", "0.1"] * 4], ["0", "", *["625", "0.08"] * 4]]
+open(path, "w").write("\\n".join(",".join(row) for row in rows))
+"""
+
+
+def test_the_end_of_each_rank_is_known_and_not_how_far_the_others_were(
+    place, tmp_path, monkeypatch
+):
+    stand_in(tmp_path, monkeypatch, "mdtest", MDTEST.format())
+    trial = {"workload": "metadata", "tool": "mdtest", "items": 50, "payload": "random"}
+    found = foreign.phases(foreign.run(trial, place, tmp_path / "tools"))
+    assert list(found) == ["create", "stat", "read", "remove"]
+    for phase in found.values():
+        assert (phase["elapsed_ns"], phase["operations"]) == (100_000_000, 50)
+        assert (phase["first_done_ns"], phase["last_done_ns"]) == (80_000_000, 80_000_000)
+        assert phase["first_done_bytes"] is None
+
+
+def test_a_time_that_a_tool_rounds_to_nothing_is_that_of_its_process(place, tmp_path, monkeypatch):
+    said = '{"fio version": "fio-3.33", "jobs": [{"jobname": "x", "write": {"io_bytes": 8388608, '
+    said += '"total_ios": 8, "runtime": 0}}]}'
+    stand_in(tmp_path, monkeypatch, "fio", SAYS.format(said=said))
+    record = foreign.run({**SEQUENTIAL, "tool": "fio"}, place, tmp_path / "tools")
+    phase = foreign.phases(record)["write"]
+    assert phase["elapsed_ns"] == phase["last_done_ns"] > 1_000_000
+    assert phase["notes"] == ["the time is that of the process, from its start to its end"]
 
 
 FAILS = "import sys; print('first'); print('no such luck', file=sys.stderr); sys.exit(3)"
@@ -150,8 +213,6 @@ def test_a_report_that_is_no_result_is_a_failure(place, tmp_path, monkeypatch, s
 
 
 def test_a_state_too_large_for_memory_is_refused(place, tmp_path, monkeypatch):
-    from savemark.run import memory
-
     found = os.statvfs_result([4096, 4096, 10, 1, 1, 0, 0, 0, 0, 255])
     monkeypatch.setattr(memory.os, "statvfs", lambda path: found)
     with pytest.raises(SavemarkError) as error:
@@ -160,13 +221,8 @@ def test_a_state_too_large_for_memory_is_refused(place, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def savemark(start):
-    def savemark(*words):
-        process = start(*words)
-        out, err = process.communicate(timeout=120)
-        return subprocess.CompletedProcess(words, process.returncode, out, err)
-
-    return savemark
+def savemark(to_its_end):
+    return to_its_end
 
 
 STUDY = """
@@ -232,7 +288,7 @@ time.sleep(600)
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_no_process_outlives_a_run(start, study, place, tmp_path, monkeypatch, number):
-    mark = tmp_path / "pid"
+    mark, before = tmp_path / "pid", set(workspace.stale(memory.PLACE))
     stand_in(tmp_path, monkeypatch, "dd", SLEEPS.format(mark=str(mark)))
     process = start("run", study, place, "--out", "out", "--tool", "dd")
     until = time.monotonic() + 60
@@ -246,6 +302,12 @@ def test_no_process_outlives_a_run(start, study, place, tmp_path, monkeypatch, n
     while Path(f"/proc/{pid}").exists() and "Z" not in _state(pid):
         assert time.monotonic() < until, "the tool is still there"
         time.sleep(0.02)
+    left = [path for path in set(workspace.stale(memory.PLACE)) - before if "-tool-" in path.name]
+    assert len(left) == (number == signal.SIGKILL)
+    with memory.folder() as made:
+        assert workspace.owner(Path(made)).alive
+        assert not any(path.exists() for path in left), "the next trial gives back what was left"
+    assert not Path(made).exists()
 
 
 def _state(pid):

@@ -1,0 +1,296 @@
+"""Launch files: what `--emit` writes, what is shipped, and a job that Slurm stops in the middle."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from savemark.errors import SavemarkError
+from savemark.launch.emit import FILES, Launch, arguments, emit, limit, parse
+
+ROOT = Path(__file__).parent.parent
+ASKED = ("savemark", "run", "--emit", "slurm", "acceptance", "/lustre/mine")
+STUDY = """\
+name: small
+repeats: 3
+defaults: {storage: posix, size: 16m}
+trial: {workload: checkpoint}
+factors: {codec: [none, lz4]}
+"""
+
+
+def emitted(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "savemark", "run", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_what_is_shipped_is_what_would_be_emitted(kind):
+    done = emitted("--emit", kind, "acceptance", "/lustre/mine")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (ROOT / "deploy" / FILES[kind]).read_text()
+
+
+def test_the_studys_own_arguments_are_in_it():
+    text = emit(
+        Launch("slurm", 2, 4),
+        "my study",
+        ("savemark", "run", "--emit=slurm:2x4", "./my study.yaml", "--out", "here", "fast=/a",
+         "--expect", "write.rate >= 1 kIOPS", "--dry-run", "--repeats", "8"),
+        ["/a"],
+        3600.0,
+    )  # fmt: skip
+    assert (
+        "words=('./my study.yaml' fast=/a --expect 'write.rate >= 1 kIOPS' --repeats 8 --out"
+        in text
+    )
+    assert "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n" in text
+    assert "--time=02:15:00" in text
+    assert "--job-name=savemark-my-study\n" in text
+
+
+def test_our_own_options_are_left_out():
+    assert arguments(ASKED) == ["acceptance", "/lustre/mine"]
+    words = ("savemark", "run", "--out=x", "quick", "/a", "--emit", "mpijob:2x2", "--json")
+    assert arguments(words) == ["quick", "/a"]
+
+
+def test_the_time_has_room_and_is_a_whole_quarter_of_an_hour():
+    assert limit(0) == 15 * 60
+    assert limit(3600) == 2.25 * 3600
+    assert "--time=27:15:00" in emit(Launch("slurm"), "s", ASKED, ["/a"], 13.5 * 3600)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("slrum", "`slrum` is not known", "did you mean `slurm`?"),
+        ("slurm:4", "`4` is not NODESxRANKS", "slurm:4x8"),
+        ("mpijob:0x8", "is not NODESxRANKS", "mpijob:4x8"),
+    ],
+)
+def test_a_wrong_launcher_says_what_is_right(text, message, hint):
+    with pytest.raises(SavemarkError) as raised:
+        parse(text)
+    assert message in raised.value.message
+    assert hint in raised.value.hint
+    assert parse("skypilot:16x2") == Launch("skypilot", 16, 2)
+
+
+def test_a_wrong_study_is_no_launch_file():
+    done = emitted("--emit", "slurm", "acceptanse", "/lustre/mine")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "did you mean `acceptance`?" in done.stderr
+
+
+def words(of, **more):
+    """A schema of a mapping with these keys and no other."""
+    return {"type": "object", "properties": of, "additionalProperties": False, **more}
+
+
+ANY, COUNT = {}, {"type": "integer", "minimum": 1}
+POD = words({
+    "affinity": ANY,
+    "containers": {"type": "array", "items": words({
+        **{key: {"type": "string"} for key in ("name", "image", "imagePullPolicy")},
+        **{key: {"type": "array", "items": {"type": "string"}} for key in ("command", "args")},
+        "securityContext": words({"runAsUser": COUNT}),
+        "resources": ANY,
+        "volumeMounts": {"type": "array", "items": words(
+            {"name": {"type": "string"}, "mountPath": {"type": "string", "pattern": "^/"}})},
+    }, required=["name", "image"])},
+    "volumes": {"type": "array", "items": words(
+        {"name": {"type": "string"}, "persistentVolumeClaim": words({"claimName": ANY})})},
+}, required=["containers"])  # fmt: skip
+REPLICA = words({
+    "replicas": COUNT,
+    "restartPolicy": {"enum": ["Never", "OnFailure"]},
+    "template": words({"spec": POD}),
+})  # fmt: skip
+# The fields of kubeflow.org/v2beta1 that we use, as its types.go has them.
+MPIJOB = words({
+    "apiVersion": {"const": "kubeflow.org/v2beta1"},
+    "kind": {"const": "MPIJob"},
+    "metadata": words({"name": {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}}),
+    "spec": words({
+        "slotsPerWorker": COUNT,
+        "sshAuthMountPath": {"type": "string"},
+        "runPolicy": words({
+            "cleanPodPolicy": {"enum": ["None", "Running", "All"]},
+            "backoffLimit": COUNT,
+        }),
+        "mpiReplicaSpecs": words({"Launcher": REPLICA, "Worker": REPLICA}),
+    }, required=["mpiReplicaSpecs"]),
+}, required=["apiVersion", "kind", "metadata", "spec"])  # fmt: skip
+
+
+def test_the_mpijob_is_one():
+    text = emit(Launch("mpijob", 3, 2), "s", ASKED, ["/lustre/a b", "s3://x/y", "/b"], 60.0)
+    job = YAML(typ="safe").load(text)
+    jsonschema.validate(job, MPIJOB)
+    spec = job["spec"]
+    worker = spec["mpiReplicaSpecs"]["Worker"]
+    assert (spec["slotsPerWorker"], worker["replicas"]) == (2, 3)
+    (container,) = worker["template"]["spec"]["containers"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounts == {"runs": "/runs", "measured-1": "/lustre/a b", "measured-2": "/b"}
+    volumes = {volume["name"] for volume in worker["template"]["spec"]["volumes"]}
+    assert volumes == set(mounts)
+    (script,) = spec["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["args"]
+    assert "mpirun -n 6 --map-by ppr:2:node" in script
+
+
+def test_the_skypilot_task_is_one():
+    task = YAML(typ="safe").load((ROOT / "deploy" / "skypilot.yaml").read_text())
+    assert set(task) == {"name", "num_nodes", "resources", "file_mounts", "setup", "run"}
+    assert task["num_nodes"] == 4
+    assert "mpirun --host" in task["run"]
+
+
+def test_every_script_is_one(tmp_path):
+    scripts = [(ROOT / "deploy" / "slurm.sh").read_text()]
+    yaml = YAML(typ="safe")
+    task = yaml.load((ROOT / "deploy" / "skypilot.yaml").read_text())
+    job = yaml.load((ROOT / "deploy" / "mpijob.yaml").read_text())
+    launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
+    for number, text in enumerate([*scripts, task["setup"], task["run"], *launcher["args"]]):
+        file = tmp_path / f"{number}.sh"
+        file.write_text(text)
+        subprocess.run(["bash", "-n", str(file)], check=True)
+        if shutil.which("shellcheck"):
+            subprocess.run(["shellcheck", "-s", "bash", str(file)], check=True)
+
+
+# Starts one rank; like the real one it hands signals on to what it starts.
+SRUN = """#!/bin/bash
+echo "$@" >>"$SRUN_LOG"
+while [[ $1 == -* ]]; do shift; done
+"$@" &
+rank=$!
+trap 'kill -TERM $rank' TERM
+wait $rank; code=$?
+[ $code -gt 128 ] && kill -0 $rank 2>/dev/null && { wait $rank; code=$?; }
+exit $code
+"""
+SCONTROL = '#!/bin/bash\necho "$@" >>"$SCONTROL_LOG"\n'
+
+
+class Slurm:
+    """Enough of Slurm to run a job's script: srun, scontrol, and what the script is told."""
+
+    def __init__(self, folder):
+        self.folder, self.started = folder, []
+        (folder / "bin").mkdir()
+        (folder / "place").mkdir()
+        (folder / "small.yaml").write_text(STUDY)
+        fake = ROOT / "tests" / "fake_engine.py"
+        self._tool("savemark", f'#!/bin/bash\nexec {sys.executable} {fake} "$@"\n')
+        self._tool("srun", SRUN)
+        self._tool("scontrol", SCONTROL)
+        command = ("savemark", "run", "--emit", "slurm", "small.yaml", str(folder / "place"))
+        text = emit(Launch("slurm", 1, 1), "small", command, [str(folder / "place")], 60.0)
+        (folder / "job.sh").write_text(text)
+
+    def _tool(self, name, text):
+        path = self.folder / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def start(self, seconds_each):
+        process = subprocess.Popen(
+            ["bash", "job.sh"],
+            cwd=self.folder,
+            env={
+                **os.environ,
+                "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+                "PYTHONPATH": str(ROOT / "python"),
+                "SLURM_SUBMIT_DIR": str(self.folder),
+                "SLURM_JOB_ID": "17",
+                "SRUN_LOG": str(self.folder / "srun.log"),
+                "SCONTROL_LOG": str(self.folder / "scontrol.log"),
+                "FAKE_SLEEP_S": str(seconds_each),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def log(self, name):
+        path = self.folder / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def records(self):
+        path = self.folder / "savemark-runs" / "small-17" / "records.jsonl"
+        return [json.loads(x) for x in path.read_text().splitlines()] if path.exists() else []
+
+    def wait_for(self, what):
+        until = time.monotonic() + 60
+        while not what():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+    def end(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.terminate()
+                process.communicate(timeout=60)
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    made = Slurm(tmp_path)
+    yield made
+    made.end()
+
+
+def test_what_the_time_limit_stops_is_requeued_and_resumed_to_its_end(slurm):
+    first = slurm.start(0.5)
+    slurm.wait_for(lambda: len(slurm.records()) >= 2)
+    first.send_signal(signal.SIGTERM)
+    out, _ = first.communicate(timeout=60)
+    assert first.returncode == 0, out
+    assert slurm.log("scontrol.log") == ["requeue 17"]
+    kept = slurm.records()
+    assert 2 <= len(kept) < 6
+    second = slurm.start(0)
+    out, _ = second.communicate(timeout=60)
+    assert second.returncode == 0, out
+    assert slurm.log("scontrol.log") == ["requeue 17"], "what ended is not put in the queue again"
+    assert "--resume" in slurm.log("srun.log")[1]
+    assert slurm.records()[: len(kept)] == kept
+    assert sorted(line["index"] for line in slurm.records()) == list(range(6))
+
+
+def test_a_job_in_which_no_trial_ends_is_not_requeued_for_ever(slurm):
+    job = slurm.start(2)
+    run = slurm.folder / "savemark-runs" / "small-17"
+    slurm.wait_for((run / "run.json").exists)
+    job.send_signal(signal.SIGTERM)
+    out, _ = job.communicate(timeout=60)
+    assert job.returncode == 130, out
+    assert "no trial ended within the time limit" in out
+    assert slurm.log("scontrol.log") == []
+
+
+def test_a_run_that_fails_by_itself_is_not_requeued(slurm):
+    (slurm.folder / "small.yaml").write_text("trial: {workload: chekpoint}\n")
+    job = slurm.start(0)
+    out, _ = job.communicate(timeout=60)
+    assert job.returncode == 2, out
+    assert slurm.log("scontrol.log") == []
