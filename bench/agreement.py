@@ -1,10 +1,12 @@
-"""Do we and the peers say the same? Twelve settings, in turns, as a table in Markdown.
+"""Do we and the peers say the same? Settings in turns, as a table in Markdown.
 
     python bench/agreement.py SCRATCH [--rounds 5]
 
 Two figures agree when the ranges of their repeats overlap. Where we are faster because our loop
-costs less (reads from memory) they need not; what is limited by a device should. Peers that are
-not on PATH are skipped by name.
+costs less (names in memory) they need not; what is limited by a device should. The same setting
+means the same memory, too: peers have pages of 4 KiB, so have we here (`huge_pages: false`). The
+last lines show what the pages alone do, for us and for fio. Peers that are not on PATH are skipped
+by name.
 """
 
 import argparse
@@ -12,6 +14,7 @@ import shutil
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +26,9 @@ from sides import Sample, iops, ours, rate, say
 from savemark import _engine
 
 SIZE = 1 << 30
+HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
+Job = dict[str, object]
+Run = Callable[..., float]
 URING = {"ioengine": "io_uring", "fixedbufs": 1, "registerfiles": 1, "direct": 1, "size": SIZE}
 RANDOM = {"norandommap": 1, "randrepeat": 0, "time_based": 1, "runtime": 2}
 
@@ -47,7 +53,8 @@ class Settings:
 
     def ours(self, figure: Callable[[Sample], float], phase: str, **trial: object) -> float:
         """One of our figures on the disk."""
-        return figure(ours(self.engine, self.folder, phase, **{"storage": "uring", **trial}))
+        trial = {"storage": "uring", "huge_pages": False, **trial}
+        return figure(ours(self.engine, self.folder, phase, **trial))
 
     def new(self, figure: Callable[[Sample], float], **job: object) -> float:
         """One of fio's, of a file that it makes."""
@@ -63,6 +70,7 @@ class Settings:
         """Those whose peer is here."""
         if here("fio"):
             yield from self.against_fio()
+            yield from self.on_huge_pages()
         if here("elbencho"):
             yield from self.against_elbencho()
         if here("ior", "mpirun"):
@@ -122,6 +130,24 @@ class Settings:
             lambda a=asked: self.ours(iops, "write", **a),
             lambda j=job: self.new(iops, **j),
         )
+
+    def on_huge_pages(self) -> Iterator[Setting]:
+        """1 MiB in order, once more: ours and fio's on pages of 2 MiB."""
+        for name, run in (("read", self.old), ("write", self.new)):
+            asked = {"workload": "sequential", "operation": name, "size": SIZE, "queue_depth": 8}
+            job = {**URING, "rw": name, "bs": "1M", "iodepth": 8, "end_fsync": int(name == "write")}
+
+            def them(run: Run = run, job: Job = job) -> float:
+                with reserved(16):
+                    return run(rate, **job, iomem="mmaphuge")
+
+            yield Setting(
+                f"1 MiB sequential {name}, direct, depth 8, huge pages",
+                "GB/s",
+                "fio",
+                lambda a=asked, n=name: self.ours(rate, n, **a, huge_pages=True),
+                them,
+            )
 
     def against_elbencho(self) -> Iterator[Setting]:
         """4 KiB at random, and files of 64 MiB."""
@@ -204,6 +230,17 @@ class Settings:
                 lambda o=operation: savemark(self.engine, self.memory, 50_000)[o] / 1e3,
                 lambda o=operation: by_mdtest(self.memory, 50_000)[o] / 1e3,
             )
+
+
+@contextmanager
+def reserved(count: int) -> Iterator[None]:
+    """With so many huge pages set aside, as fio wants to map them."""
+    before = HUGE_PAGES.read_text()
+    HUGE_PAGES.write_text(str(count))
+    try:
+        yield
+    finally:
+        HUGE_PAGES.write_text(before)
 
 
 def reads_of_mix(sample: Sample) -> float:

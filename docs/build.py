@@ -64,7 +64,7 @@ def table(schema: dict) -> str:
 
 AROUND = """## Around every trial
 
-Keys of savemark itself, not of its engine: see [tools.md](../tools.md).
+Keys of savemark itself, not of its engine: see [tools.md](../tools.md) and [mpi.md](../mpi.md).
 """
 
 
@@ -74,7 +74,9 @@ def around() -> str:
     for name in OURS:
         key = Keys.load().by_name[name]
         words = " · ".join(f"`{choice}`" for choice in key.choices)
-        rows.append(f"| `{name}` | {words} | {key.default} | {key.description} |")
+        words = words or "a number"
+        kept = "none" if key.default is None else key.default
+        rows.append(f"| `{name}` | {words} | {kept} | {key.description} |")
     return "\n".join(rows) + "\n"
 
 
