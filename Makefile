@@ -33,6 +33,7 @@ bench: $(VENV)/engine ## side by side with fio, elbencho, IOR, mdtest, our own c
 	$(PYTHON) bench/run.py $(SCRATCH)
 	$(PYTHON) bench/iterate.py $(SCRATCH)
 	$(PYTHON) bench/process.py $(SCRATCH)
+	$(PYTHON) bench/ranks.py $(SCRATCH)
 	$(PYTHON) bench/report.py
 	$(PYTHON) bench/object.py $(SCRATCH)
 
