@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from savemark.checkpoint import index, place, transfer
+from savemark.checkpoint import index, places, transfer
 from savemark.errors import SavemarkError, from_exception, usage
 
 Json = dict[str, Any]
@@ -85,7 +85,7 @@ def restore(
     import savemark._engine as engine
 
     def read() -> Any:
-        where = place.at(str(url), options).newest()
+        where = places.at(str(url), options).newest()
         trial = where.trial(options)
         found = engine.read_index(trial)
         if found is None:

@@ -1,4 +1,4 @@
-"""Where checkpoints are: a directory or URL is one checkpoint, or holds several named by time.
+"""What a place is: a directory or URL that is one checkpoint, or holds several named by time.
 
 A *place of several* (`save --keep N`) holds checkpoints named `20261120T213248.123456Z-savemark`:
 the UTC time of the save, then a mark that says whose it is. The order of names is that of time.
@@ -23,8 +23,6 @@ from savemark.errors import SavemarkError, refused, usage
 NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-savemark")
 MANIFEST = "manifest.json"
 Json = dict[str, Any]
-# Of the options: how long a server may take to answer, for whatever is asked.
-PATIENCE = ("retries", "timeout")
 
 
 @dataclass(frozen=True)
@@ -190,37 +188,3 @@ class Place(ABC):
         old = [entry for entry in complete[: -max(keep, 1)] if entry.place.remove()]
         left = [e for e in found if e.status == "interrupted" and e.place.clear_old()]
         return [entry.name for entry in old + left]
-
-
-def patience(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how long a server may take to answer, in base units; empty where nobody said."""
-    import savemark._engine as engine
-
-    said = {name: options[name] for name in PATIENCE if options.get(name) is not None}
-    if isinstance(said.get("timeout"), str):
-        said["timeout"] = engine.parse_span(said["timeout"])
-    return said
-
-
-def at(url: str, options: Mapping[str, object] | None = None) -> Place:
-    """Return the place that a path or URL names; of `options` those of a server's answers count."""
-    if "://" in url and not url.startswith("file://"):
-        from savemark.checkpoint.prefix import Prefix
-
-        return Prefix(url, patience(options or {}))
-    from savemark.checkpoint.folder import Folder
-
-    return Folder(directory(url))
-
-
-def directory(url: str) -> str:
-    """Return the directory that a path or URL names: files are restored into directories only."""
-    path = url.removeprefix("file://")
-    if "://" in path:
-        raise usage(
-            f"{url}: files are restored into a directory",
-            "name a directory; to copy a checkpoint from bucket to bucket: aws s3 sync",
-        )
-    if not path:
-        raise usage("the name of the checkpoint is empty", "name a directory or a URL")
-    return path

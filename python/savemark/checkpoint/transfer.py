@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from savemark.checkpoint import place
+from savemark.checkpoint import places
 from savemark.checkpoint.place import Place
 from savemark.errors import usage
 
@@ -25,7 +25,7 @@ def save(url: str, write: Writer, options: Mapping[str, object], keep: int | Non
 
     if keep is not None and keep < 1:
         raise usage(f"keep: {keep} is less than 1", "keep at least the newest one")
-    where = place.at(url, options)
+    where = places.at(url, options)
     engine.resolve(where.trial(options))  # a wrong option is told before anything is made
     if keep is None:
         where.check_single()

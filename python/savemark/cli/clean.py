@@ -29,7 +29,7 @@ def command(
     bucket unfinished uploads are aborted: their parts cost money and are in no listing.
     """
     import savemark._engine as engine
-    from savemark.checkpoint import place as places
+    from savemark.checkpoint import places
 
     found = places.at(place, typed(options)).clean(
         older_than_s=engine.parse_span(older_than or "24h"), dry_run=dry_run

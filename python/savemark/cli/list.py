@@ -22,7 +22,7 @@ def command(place: str, as_json: bool, **options: object) -> None:
 
     Data is not read: `savemark verify` does that.
     """
-    from savemark.checkpoint import place as places
+    from savemark.checkpoint import places
 
     rows = [_row(entry) for entry in places.at(place, typed(options)).entries()]
     if as_json:

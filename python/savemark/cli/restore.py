@@ -10,7 +10,7 @@ import click
 from savemark.cli._transfer import ReadCommand, show, typed, watched
 
 if TYPE_CHECKING:
-    from savemark.checkpoint import place
+    from savemark.checkpoint.place import Place
     from savemark.checkpoint.transfer import Progress
 
 
@@ -44,16 +44,16 @@ def command(
     byte is verified. With DEST its images are written there, as `criu restore` reads them.
     """
     import savemark._engine as engine
-    from savemark.checkpoint import place, transfer
+    from savemark.checkpoint import places, transfer
     from savemark.errors import usage
 
     if container and destination is not None:
         raise usage("--container starts it: there is no DEST", f"savemark restore {source}")
     if not container and (bundle or work):
         raise usage("--bundle and --work are for a container", "add --container")
-    into = place.directory(destination) if destination is not None else None
+    into = places.directory(destination) if destination is not None else None
     said = typed(options)
-    given = place.at(source, said)
+    given = places.at(source, said)
     where = given.newest()
     trial = where.trial(said)
     with watched() as progress:
@@ -79,7 +79,7 @@ def command(
     show("restored", done, as_json, ["verified", *runs, *which])
 
 
-def _process(where: place.Place, trial: str, progress: Progress | None) -> tuple[int, str]:
+def _process(where: Place, trial: str, progress: Progress | None) -> tuple[int, str]:
     """Restore a process; say it where files or a state were saved."""
     import savemark._engine as engine
     from savemark.errors import usage

@@ -15,10 +15,10 @@ from savemark.cli._transfer import ReadCommand, show, typed, watched
 def command(source: str, as_json: bool, **options: object) -> None:
     """Read the checkpoint SRC (of several, the newest complete one) and check every byte."""
     import savemark._engine as engine
-    from savemark.checkpoint import place, transfer
+    from savemark.checkpoint import places, transfer
 
     said = typed(options)
-    given = place.at(source, said)
+    given = places.at(source, said)
     where = given.newest()
     with watched() as progress:
         found = engine.verify(where.trial(said), progress)

@@ -169,6 +169,17 @@ class Analysis:
         return [f for f in self.findings if f.verdict is Verdict.UNVERIFIED]
 
     @property
+    def title(self) -> str:
+        """What was measured, and where."""
+        places = ", ".join(result.target for result in self.results) or "nothing"
+        return f"{self.run.study_name}: {places}"
+
+    @property
+    def when(self) -> str:
+        """When, and by which version."""
+        return f"{self.run.started_at.replace('T', ' ')} · savemark {self.run.version}"
+
+    @property
     def badge(self) -> tuple[str, str]:
         """The validity in two forms: a class (valid, noted, invalid) and the words to print."""
         if not any(cell.n for result in self.results for cell in result.cells):

@@ -46,6 +46,17 @@ class Figure:
         return f"the records hold no {', '.join(lacks)}" if lacks else None
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A figure as inline SVG panels, or why there is none."""
+
+    figure: Figure
+    panels: list[tuple[str, str]]
+    files: list[str]  # names below figures/, without their endings
+    why: str | None
+    quiet: bool = False  # another figure shows it better, or it is about another workload
+
+
 def each_phase(
     chart: Callable[[Analysis, TargetResult, str], Any | None],
 ) -> Callable[[Analysis], list[Panel]]:

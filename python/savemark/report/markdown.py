@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
 from savemark.report import (
     blocked,
@@ -20,75 +19,77 @@ from savemark.report import (
     ranked,
 )
 from savemark.report.analysis import Analysis
+from savemark.report.figure import Drawn
 from savemark.report.study import parts
 from savemark.report.verdict import decision, messages
-
-if TYPE_CHECKING:
-    from savemark.report.page import Drawn
 
 
 def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     """Return the whole text."""
-    run = analysis.run
-    parts = [f"# {title(analysis)}", "", f"{when(analysis)} · **{analysis.badge[1]}**", ""]
-    parts += [*(f"> {sentence}" for sentence in decision(analysis)), ""]
+    text = [*_head(analysis), *_figures(drawn)]
+    if not durability.applies(analysis):
+        text += [durability.WRONG, ""]
+    text += [*_absent(drawn), *_interval(analysis), "## Ceilings", ""]
+    text += [facts.ceilings_table(result).markdown() for result in analysis.results]
+    text += ["## Is it true?", ""]
+    text += [f"* **{f.id} {f.title}: {f.verdict.value}.** {f.message}" for f in analysis.findings]
+    text += [*_design(analysis), *_studies(analysis)]
+    if runs := facts.runs_table(analysis.run):
+        text += ["## Runs", "", runs.markdown()]
+    for table in mounted.tables(analysis):
+        text += [f"## {table.title}", "", table.markdown()]
+    text += ["## Machine", "", facts.machine_table(analysis.run).markdown()]
+    text += ["To repeat it:", "", "```sh", shlex.join(analysis.run.command), "```", ""]
+    return "\n".join(text)
+
+
+def _head(analysis: Analysis) -> list[str]:
+    """The decision, what stands against it, and the tables that belong to it."""
+    text = [f"# {analysis.title}", "", f"{analysis.when} · **{analysis.badge[1]}**", ""]
+    text += [*(f"> {sentence}" for sentence in decision(analysis)), ""]
     shown, more = messages(analysis)
-    parts += [f"* **{f.id}** {f.message}" for f in shown]
-    parts += [f"* … {more} more under “Is it true?”"] if more else []
-    for table in (
-        *expecting.tables(analysis),
-        *io500.tables(analysis),
-        *blocked.tables(analysis),
-    ):
-        parts += ["", f"## {table.title}", "", table.markdown()]
-    for table in policies.tables(analysis):
-        parts += ["", f"## {table.title}", "", table.markdown()]
-    for table in ranked.tables(analysis):
-        parts += ["", f"## {table.title}", "", table.markdown()]
-    parts += ["## Figures", ""]
+    text += [f"* **{f.id}** {f.message}" for f in shown]
+    text += [f"* … {more} more under “Is it true?”"] if more else []
+    for room in (expecting, io500, blocked, policies, ranked):
+        for table in room.tables(analysis):
+            text += ["", f"## {table.title}", "", table.markdown()]
+    return text
+
+
+def _figures(drawn: list[Drawn]) -> list[str]:
+    text = ["## Figures", ""]
     for each in drawn:
         if each.panels:
             links = [f"![{each.figure.title}](figures/{name}.svg)" for name in each.files]
-            parts += [f"### {each.figure.title}", "", *links, "", each.figure.caption, ""]
-    if not durability.applies(analysis):
-        parts += [durability.WRONG, ""]
+            text += [f"### {each.figure.title}", "", *links, "", each.figure.caption, ""]
+    return text
+
+
+def _absent(drawn: list[Drawn]) -> list[str]:
     absent = [
         f"{each.figure.title} ({each.why})" for each in drawn if not each.panels and not each.quiet
     ]
-    parts += [f"Not drawn: {'; '.join(absent)}.", ""] if absent else []
-    if found := interval.places(analysis):
-        job = f"{interval.STATE_BYTES / 1e9:g} GB on a job that fails every"
-        parts += ["## Interval", "", f"A state of {job} {interval.MTBF_S / 3600:g} hours:", ""]
-        parts += [interval.table(found).markdown()]
-    parts += ["## Ceilings", ""]
-    parts += [facts.ceilings_table(result).markdown() for result in analysis.results]
-    parts += ["## Is it true?", ""]
-    parts += [f"* **{f.id} {f.title}: {f.verdict.value}.** {f.message}" for f in analysis.findings]
-    parts += ["", "## Coverage and design", "", facts.coverage_table(analysis).markdown()]
-    if unavailable := facts.missing_table(run):
-        parts += [unavailable.markdown()]
-    if failures := facts.failures_table(run):
-        parts += [failures.markdown()]
-    parts += [facts.design_table(run).markdown(), *_studies(analysis)]
-    if runs := facts.runs_table(run):
-        parts += ["## Runs", "", runs.markdown()]
-    for table in mounted.tables(analysis):
-        parts += [f"## {table.title}", "", table.markdown()]
-    parts += ["## Machine", "", facts.machine_table(run).markdown()]
-    parts += ["To repeat it:", "", "```sh", shlex.join(run.command), "```", ""]
-    return "\n".join(parts)
+    return [f"Not drawn: {'; '.join(absent)}.", ""] if absent else []
 
 
-def title(analysis: Analysis) -> str:
-    """What was measured, and where."""
-    places = ", ".join(result.target for result in analysis.results) or "nothing"
-    return f"{analysis.run.study_name}: {places}"
+def _interval(analysis: Analysis) -> list[str]:
+    found = interval.places(analysis)
+    if not found:
+        return []
+    job = f"{interval.STATE_BYTES / 1e9:g} GB on a job that fails every"
+    said = f"A state of {job} {interval.MTBF_S / 3600:g} hours:"
+    return ["## Interval", "", said, "", interval.table(found).markdown()]
 
 
-def when(analysis: Analysis) -> str:
-    """When, and by which version."""
-    started = analysis.run.started_at.replace("T", " ")
-    return f"{started} · savemark {analysis.run.version}"
+def _design(analysis: Analysis) -> list[str]:
+    """What was measured how often, and what could not be."""
+    tables = [
+        facts.coverage_table(analysis),
+        facts.missing_table(analysis.run),
+        facts.failures_table(analysis.run),
+        facts.design_table(analysis.run),
+    ]
+    return ["", "## Coverage and design", "", *(table.markdown() for table in tables if table)]
 
 
 def _studies(analysis: Analysis) -> list[str]:

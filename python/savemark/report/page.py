@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,7 @@ from savemark.report import (
     ranked,
 )
 from savemark.report.analysis import Analysis
-from savemark.report.figure import Figure
-from savemark.report.markdown import title, when
+from savemark.report.figure import Drawn
 from savemark.report.palette import css_variables
 from savemark.report.study import parts
 from savemark.report.table import Table
@@ -35,17 +33,6 @@ from savemark.report.verdict import decision, messages
 
 TEMPLATE = Path(__file__).parent / "template"
 MARKS = {Verdict.BLOCK: "✕", Verdict.FLAG: "!", Verdict.NOTE: "i", Verdict.UNVERIFIED: "?"}
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A figure as inline SVG panels, or why there is none."""
-
-    figure: Figure
-    panels: list[tuple[str, str]]
-    files: list[str]  # names below figures/, without their endings
-    why: str | None
-    quiet: bool = False  # another figure shows it better, or it is about another workload
 
 
 def page(analysis: Analysis, drawn: list[Drawn]) -> str:
@@ -70,8 +57,8 @@ def _context(analysis: Analysis) -> dict[str, Any]:
     shown, more = messages(analysis)
     found = interval.places(analysis)
     return {
-        "title": title(analysis),
-        "when": when(analysis),
+        "title": analysis.title,
+        "when": analysis.when,
         "question": run.study.get("title") or "",
         "state": state,
         "badge": badge,

@@ -8,10 +8,10 @@ from savemark.records import Run, write_timelines
 from savemark.report import blocked, io500, legacy, render
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.facts import ceiling_list
-from savemark.report.figure import Figure
+from savemark.report.figure import Drawn, Figure
 from savemark.report.figures import all_figures
 from savemark.report.markdown import markdown
-from savemark.report.page import Drawn, page
+from savemark.report.page import page
 from savemark.report.pixels import Pixels
 from savemark.report.study import parts
 from savemark.report.table import write_csv

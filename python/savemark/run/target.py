@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from savemark.checkpoint.place import patience
+from savemark.checkpoint.places import patience
 from savemark.errors import refused, usage
 from savemark.run import bucket, workspace
 

@@ -1,0 +1,44 @@
+"""The place that a path or URL names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from savemark.checkpoint.folder import Folder
+from savemark.checkpoint.place import Place
+from savemark.checkpoint.prefix import Prefix
+from savemark.errors import usage
+
+# Of the options: how long a server may take to answer, for whatever is asked.
+PATIENCE = ("retries", "timeout")
+
+
+def patience(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how long a server may take to answer, in base units; empty where nobody said."""
+    import savemark._engine as engine
+
+    said = {name: options[name] for name in PATIENCE if options.get(name) is not None}
+    if isinstance(said.get("timeout"), str):
+        said["timeout"] = engine.parse_span(said["timeout"])
+    return said
+
+
+def at(url: str, options: Mapping[str, object] | None = None) -> Place:
+    """Return the place that a path or URL names; of `options` those of a server's answers count."""
+    if "://" in url and not url.startswith("file://"):
+        return Prefix(url, patience(options or {}))
+    return Folder(directory(url))
+
+
+def directory(url: str) -> str:
+    """Return the directory that a path or URL names: files are restored into directories only."""
+    path = url.removeprefix("file://")
+    if "://" in path:
+        raise usage(
+            f"{url}: files are restored into a directory",
+            "name a directory; to copy a checkpoint from bucket to bucket: aws s3 sync",
+        )
+    if not path:
+        raise usage("the name of the checkpoint is empty", "name a directory or a URL")
+    return path
