@@ -11,7 +11,7 @@ import pytest
 import fake_engine
 
 SMALL = ["--size", "16m", "--codec", "none,zstd", "--streams", "0,2"]
-TRIALS = 4 + 7  # settings and ceilings in a block
+TRIALS = 4 + 7 + 3  # settings, ceilings and their other forms in a block
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import itertools
 import random
 
+import polars as pl
 import pytest
 
 from savemark.stats import (
@@ -17,6 +18,7 @@ from savemark.stats import (
     smallest_p,
     spread,
 )
+from savemark.stats.ceilings import ceilings
 
 
 @pytest.mark.parametrize(
@@ -145,6 +147,24 @@ CEILINGS = {
 def test_what_binds(where, ratio, expected):
     found = limit(where, "save", ratio, CEILINGS, 4)
     assert (found.rate, found.name) == (pytest.approx(expected[0]), expected[1])
+
+
+def test_of_several_numbers_of_workers_the_fastest_ceiling_counts():
+    rows = [
+        {"label": "a", "role": "ceiling", "phase": phase, "name": name, "elapsed_ns": ms * 10**6}
+        for name, phase, times in [
+            ("read_checked", "read", (90, 100, 400)),
+            ("read_checked/1", "read", (60, 50, 50)),
+            ("read_checked/8", "read", (70, 20, 70)),
+            ("codec/lz4", "encode", (10, 10, 10)),
+        ]
+        for ms in times
+    ]
+    same = {"user_bytes": 10**8, "stored_bytes": 10**8, "io_count": 9, "sync_latency_p50_ns": None}
+    found = ceilings(pl.DataFrame([{**row, **same} for row in rows]), "a")
+    assert set(found) == {"read_checked", "codec/lz4 encode"}
+    checked = found["read_checked"]
+    assert (checked.title, checked.rate) == ("checked disk read", 2e9), "its median, not its luck"
 
 
 def test_without_a_disk_ceiling_nothing_is_claimed():

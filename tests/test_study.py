@@ -148,12 +148,33 @@ def test_a_codec_that_no_cell_uses_has_no_ceiling(read):
     assert set(read().useful_ceilings()) == {"write", "codec/lz4"}
 
 
+def test_a_ceiling_has_the_workers_of_what_is_held_against_it(read, keys):
+    from savemark.study.load import load
+    from savemark.study.shipped import shipped
+
+    quick = replace(load(shipped()["quick"], keys), buckets=["s3"])
+    workers = {"write/8": (8, 2), "read/8": (8, 2), "read_checked/1": (1, 8)}
+    workers["read_checked/8"] = (8, 2)
+    found = quick.ceilings_at("here")
+    assert set(found) == set(quick.useful_ceilings()) | set(workers)
+    for name, (count, depth) in workers.items():
+        listed = quick.ceilings[name.split("/")[0]]
+        assert found[name] == {**listed, "workers": count, "queue_depth": depth}, name
+    assert {"write/1", "write/2", "write/4", "write/8"} < set(quick.ceilings_at("s3"))
+    assert found["read_checked/8"]["checksum"], "it looks at each byte in every form"
+    # A worker has at least one transfer; a study that saves nothing has its ceilings as listed.
+    tiny = replace(quick, defaults={**quick.defaults, "size": 4 << 20})
+    assert tiny.ceilings_at("here")["write/8"]["workers"] == 4
+    blocks = STUDY.replace("{workload: checkpoint}", "{workload: random}").partition("factors")[0]
+    assert set(read(blocks + "factors: {queue_depth: [1, 8]}\n").ceilings_at("here")) == {"write"}
+
+
 def test_each_repeat_is_a_shuffled_block_with_everything_once(read):
     from savemark.study.plan import plan
 
     study = read()
     entries = plan(study, ["x"], seed=7)
-    assert [entry.index for entry in entries] == list(range(3 * 6))
+    assert [entry.index for entry in entries] == list(range(3 * 7))
     blocks = [[e for e in entries if e.repeat == repeat] for repeat in (0, 1, 2)]
     settings = [[e.setting for e in block] for block in blocks]
     assert entries == [e for block in blocks for e in block], "blocks do not mix"
@@ -162,14 +183,14 @@ def test_each_repeat_is_a_shuffled_block_with_everything_once(read):
     assert plan(study, ["x"], seed=7) == entries
     assert plan(study, ["x"], seed=8) != entries
     listed = plan(replace(study, order="listed"), ["x"], seed=7)
-    assert [e.setting for e in listed[:6]] == [e.setting for e in listed[6:12]]
+    assert [e.setting for e in listed[:7]] == [e.setting for e in listed[7:14]]
 
 
 def test_several_targets_are_a_factor(read):
     from savemark.study.plan import plan
 
     entries = plan(read(), ["a", "b"], seed=1)
-    assert len(entries) == 2 * 3 * 6
+    assert len(entries) == 2 * 3 * 7
     assert all(entry.factors["target"] == entry.label for entry in entries)
 
 

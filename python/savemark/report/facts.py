@@ -53,7 +53,10 @@ def ceilings_table(result: TargetResult) -> Table:
             Datum(str(c.seconds.n), c.seconds.n),
         ]))  # fmt: skip
     heads = ["ceiling", "GB/s", "[low high]", "operations/s", "sync latency", "ratio", "n"]
-    note = "On the same target; a run measures them between its trials, once per repeat."
+    note = (
+        "On the same target; a run measures them between its trials, once per repeat. Of one that "
+        "was measured on several numbers of workers this is the fastest."
+    )
     return Table(f"ceilings_{result.label}", f"Ceilings on {result.label}", heads, lines, note)
 
 

@@ -82,7 +82,7 @@ def speeds(analysis: Analysis, result: TargetResult) -> dict[str, Speed]:
         tops = frame.filter(pl.col("workload") == PROBE).with_columns(name="phase")
     found: dict[str, Speed] = {}
     for (full,), rows in tops.group_by("name", maintain_order=True):
-        # A bucket's `write/1` and `write/8` are one way, on one stream and on eight: the fastest.
+        # `write/1` and `write/8` are one way, on one worker and on eight: the fastest counts.
         name = str(full).split("/")[0]
         speed = _speed(rows, name)
         if name in DISK and (name not in found or found[name].rate < speed.rate):

@@ -59,7 +59,7 @@ Ceilings = dict[str, Ceiling]
 def ceilings(frame: pl.DataFrame, label: str) -> Ceilings:
     """The ceilings of one target by name; those of memory and codecs may belong to any target.
 
-    Of one that was measured on several streams (`write/1`, `write/8`) the fastest counts.
+    Of one that was measured on several numbers of workers (`write/8`) the fastest counts.
     """
     rows = frame.filter(
         (pl.col("role") == "ceiling")
@@ -118,7 +118,8 @@ def rate(amounts: list[int], seconds: list[float]) -> float:
 
 
 def _ceiling(name: str, phase: str, rows: pl.DataFrame) -> Ceiling:
-    name = base if (base := name.split("/", maxsplit=1)[0]) in NAMES else name
+    base, _, workers = name.rpartition("/")
+    name = base if workers.isdigit() else name
     seconds = [ns / 1e9 for ns in rows["elapsed_ns"]]
     user = [int(count or 0) for count in rows["user_bytes"]]
     stored = sum(int(count or 0) for count in rows["stored_bytes"])

@@ -11,6 +11,8 @@ from savemark.study.keys import AUTO, Keys, Trial, tool_of
 
 # Storages that have no target.
 PLACELESS = ("null", "memory")
+# Workloads that save and restore on several streams.
+SAVING = ("checkpoint", "process")
 # What a cell carries that is no key of a trial: where it runs, and which part of the study it is.
 PART = "part"
 NO_KEYS = ("target", PART)
@@ -159,7 +161,7 @@ class Study:
 
     def _in_bucket(self, trial: Trial) -> Trial:
         """Return a trial as it is in a bucket, if it does not say otherwise."""
-        if trial.get("workload") not in ("checkpoint", "process"):
+        if trial.get("workload") not in SAVING:
             return trial
         return {"chunk_size": self._chunk(trial), **trial}
 
@@ -180,31 +182,49 @@ class Study:
     def ceilings_at(self, label: str) -> dict[str, Trial]:
         """Return the useful ceilings that this target can run: an object is written once.
 
-        In a bucket one object at a time is no ceiling, as a save writes one per stream. Nor are as
-        many as possible. So `write` becomes `write/1`, `write/8` …, of which the fastest counts.
+        What saves and restores are held against is measured on several numbers of workers, and so
+        `write` becomes `write/1`, `write/8` …, of which the fastest counts.
         """
         useful = self.useful_ceilings()
-        if label not in self.buckets:
-            return useful
-        names = [
-            name if trial.get("workload") != "sequential" else f"{name}/{streams}"
-            for name, trial in useful.items()
-            if not _rewrites(trial)
-            for streams in (self._streams() if trial.get("workload") == "sequential" else [0])
-        ]
-        return {name: self.ceiling(name) for name in names}
+        if label in self.buckets:
+            useful = {name: trial for name, trial in useful.items() if not _rewrites(trial)}
+        names = [each for name, trial in useful.items() for each in self._forms(name, trial, label)]
+        return {name: self.ceiling(name, label) for name in names}
 
-    def ceiling(self, name: str) -> Trial:
-        """Return the ceiling `name`, or `name/streams`."""
+    def _forms(self, name: str, trial: Trial, label: str) -> list[str]:
+        """Return the names of a ceiling and of what else it is measured on.
+
+        In a bucket one object at a time is no ceiling, as a save writes one per stream. Nor are as
+        many as possible. In a directory it is, beside what is listed, one worker, which waits for
+        no slower one, and as many as there are streams.
+        """
+        if trial.get("workload") != "sequential" or _rewrites(trial):
+            return [name]
+        if label in self.buckets:
+            return [f"{name}/{streams}" for streams in self._streams()]
+        if not any(self.own(cell).get("workload") in SAVING for cell in self.cells()):
+            return [name]
+        others = {1, self._most()} - {trial.get("workers", 1)}
+        return [name, *(f"{name}/{workers}" for workers in sorted(others))]
+
+    def ceiling(self, name: str, label: str) -> Trial:
+        """Return the ceiling `name`, or `name/workers`, as it is on a target."""
         if name in self.ceilings:
             return self.ceilings[name]
-        base, _, streams = name.rpartition("/")
-        trial, workers = self.ceilings[base], int(streams)
-        transfer = max(int(trial.get("transfer_size", 0)), self._chunk({**self.defaults, **trial}))
+        base, _, count = name.rpartition("/")
+        trial, own, workers = self.ceilings[base], {}, int(count)
+        transfer = int(trial.get("transfer_size", 0))
+        if label in self.buckets:
+            transfer = max(transfer, self._chunk({**self.defaults, **trial}))
+            own["transfer_size"] = transfer
+        elif "queue_depth" in trial:
+            # As much in flight as listed, but no less than a stream has.
+            in_flight = int(trial["queue_depth"]) * int(trial.get("workers", 1))
+            own["queue_depth"] = max(in_flight // workers, 2)
         size = trial.get("size", self.defaults.get("size"))
         if isinstance(size, int):
-            workers = min(workers, max(size // transfer, 1))
-        return {**trial, "workers": workers, "transfer_size": transfer}
+            workers = min(workers, max(size // max(transfer, 1), 1))
+        return {**trial, **own, "workers": workers}
 
     def trial_of(self, own: Trial, factors: Mapping[str, Any], keys: Keys) -> Trial:
         """Return one trial: the section's own keys and levels over the defaults that it accepts."""

@@ -41,7 +41,8 @@ class Entry:
 
     def trial(self, study: Study, keys: Keys) -> Trial:
         """Return the trial's keys, without the target."""
-        own = study.ceiling(self.name) if self.role == "ceiling" else study.own(self.factors)
+        is_ceiling = self.role == "ceiling"
+        own = study.ceiling(self.name, self.label) if is_ceiling else study.own(self.factors)
         return study.trial_at(self.label, own, self.factors, keys)
 
 

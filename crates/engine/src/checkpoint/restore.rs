@@ -1,21 +1,22 @@
 //! Restore: manifest → shards → codec → sink. Every chunk is verified before the sink is told that it is whole.
 
+mod stream;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use self::stream::Stream;
 use super::manifest::{Chunk, MANIFEST, Manifest, Shard};
-use super::state::{Next, Sink, pieces};
-use super::{digest, digest_in_parts};
-use crate::buffer::{Arena, Buffer, Pool, align_up};
-use crate::codec::{self, Codec};
+use super::state::{Next, Sink};
+use crate::buffer::{Pool, align_up};
+use crate::codec::CodecName;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::measure::clock;
 use crate::phase::{self, Watch};
 use crate::record::Phase;
-use crate::storage::{Completion, File, Op, Operation, Queue, Storage};
-use crate::worker::{Meter, timed};
+use crate::storage::{File, Storage};
+use crate::worker::Meter;
 
 /// How to restore. Codec and streams are those of the checkpoint.
 #[derive(Clone, Debug)]
@@ -152,170 +153,18 @@ impl<'a> Job<'a> {
         self.manifest.chunks.iter().map(|c| c.stored_bytes as usize).max().unwrap_or(0)
     }
 
+    /// One more than may be in flight: while a stream looks at a chunk, the next is on its way in its place.
+    fn buffers(&self) -> usize {
+        self.in_flight() + usize::from(self.manifest.streams > 0)
+    }
+
+    /// Room to decode a chunk.
+    fn staging_bytes(&self) -> usize {
+        if self.manifest.codec == CodecName::None { 0 } else { align_up(self.manifest.chunk_bytes as usize) }
+    }
+
     fn arena_bytes(&self) -> usize {
-        self.in_flight() * self.bound() + align_up(self.manifest.chunk_bytes as usize)
-    }
-}
-
-/// An extent on its way in, and where it goes.
-#[derive(Clone, Copy)]
-struct Reading<'a> {
-    chunk: &'a Chunk,
-    /// Read straight into the sink's memory.
-    in_place: bool,
-}
-
-/// One stream: reads extents, verifies, decodes and hands on.
-struct Stream<'a> {
-    job: &'a Job<'a>,
-    queue: Box<dyn Queue>,
-    codec: Box<dyn Codec>,
-    /// The sink has no memory of its own: chunks are decoded in here.
-    staging: Buffer,
-    free: Vec<Buffer>,
-    reading: Vec<Reading<'a>>,
-    done: Vec<Completion>,
-}
-
-impl<'a> Stream<'a> {
-    fn open(job: &'a Job<'a>, index: usize, arena: &Arc<Arena>) -> Result<Self> {
-        let manifest = job.manifest;
-        let queue = job.storage.queue(&job.files, job.in_flight() as u32, arena)?;
-        let (staging_bytes, bound) = (align_up(manifest.chunk_bytes as usize), job.bound());
-        // SAFETY: the arena belongs to this worker, and the ranges are disjoint.
-        let staging = unsafe { arena.buffer(0, staging_bytes) };
-        let free = (0..job.in_flight()).map(|i| unsafe { arena.buffer(staging_bytes + i * bound, bound) }).collect();
-        let codec = codec::new(manifest.codec, None, manifest.streams == 0)?;
-        let mut stream = Self { job, queue, codec, staging, free, reading: Vec::new(), done: Vec::new() };
-        stream.check_trailer(index)?;
-        Ok(stream)
-    }
-
-    fn check_trailer(&mut self, index: usize) -> Result<()> {
-        let (shard, file) = (&self.job.manifest.shards[index], &self.job.files[index]);
-        let (offset, len) = (shard.bytes - shard.trailer_bytes, shard.trailer_bytes as usize);
-        if len == 0 {
-            return Ok(());
-        }
-        if len > self.staging.len() {
-            return Err(bad_at(&shard.name, offset, "its trailer is too long"));
-        }
-        let trailer = &mut self.staging[..len];
-        file.read_at(trailer, offset).map_err(|e| Error::io("read", file.path(), e))?;
-        match digest(trailer) == shard.trailer_digest.0 {
-            true => Ok(()),
-            false => Err(bad_at(&shard.name, offset, "its checksum does not match")),
-        }
-    }
-
-    fn run(mut self, meter: &mut Meter) -> Result<()> {
-        meter.start()?;
-        loop {
-            meter.check()?;
-            let mut ended = false;
-            while self.queue.in_flight() < self.job.in_flight() && !ended {
-                match self.job.next(meter.index, self.queue.in_flight() == 0)? {
-                    Next::Take(chunk) => self.read(chunk, meter)?,
-                    Next::Later => break,
-                    Next::End => ended = true,
-                }
-            }
-            if self.queue.in_flight() == 0 {
-                if ended {
-                    return Ok(());
-                }
-                continue;
-            }
-            timed(&mut meter.thread_time.wait_ns, || self.queue.wait(1, &mut self.done))?;
-            let now_ns = clock::now();
-            meter.count(&self.done, now_ns);
-            self.job.fetched_ns.fetch_max(now_ns, Ordering::Relaxed);
-            for completion in std::mem::take(&mut self.done) {
-                self.take(completion, meter)?;
-            }
-        }
-    }
-
-    /// Starts reading a chunk's extent into a buffer, or straight into the sink's memory.
-    fn read(&mut self, chunk: &'a Chunk, meter: &mut Meter) -> Result<()> {
-        let len = chunk.stored_bytes as usize;
-        let fits = self.codec.is_identity() && len == align_up(chunk.user_bytes as usize);
-        let window = match self.job.options.in_place && fits {
-            true => self.job.sink.window(chunk.offset, chunk.user_bytes as usize),
-            false => None,
-        };
-        let window = window.filter(|window| window.is_direct(len, self.job.storage.memory_alignment()));
-        let in_place = window.is_some();
-        let buffer = match window {
-            Some(window) => window,
-            None => self.free.pop().ok_or_else(|| Error::failed("no free buffer; this is a bug in savemark"))?,
-        };
-        let token = self.reading.len() as u64;
-        self.reading.push(Reading { chunk, in_place });
-        let file = chunk.shard as usize;
-        let op = Op { operation: Operation::Read, file, offset: chunk.shard_offset, len, buffer, token };
-        timed(&mut meter.thread_time.wait_ns, || self.queue.submit(op))
-    }
-
-    /// Verifies, decodes and hands on what has been read.
-    fn take(&mut self, completion: Completion, meter: &mut Meter) -> Result<()> {
-        if let Some(error) = completion.error {
-            return Err(error);
-        }
-        let Reading { chunk, in_place } = self.reading[completion.token as usize];
-        let extent = &completion.buffer[..completion.len];
-        let is_whole = chunk.user_bytes as usize <= extent.len();
-        let at_once = !in_place && is_whole && self.codec.is_identity() && self.job.sink.takes_unverified();
-        let found = timed(&mut meter.thread_time.digest_ns, || match at_once {
-            true => self.digest_and_hand_on(chunk, extent),
-            false => Ok(digest(extent)),
-        })?;
-        if found != chunk.stored_digest.0 {
-            self.job.is_bad(chunk, "its checksum does not match");
-        } else if self.codec.is_identity() && !is_whole {
-            self.job.is_bad(chunk, "it is shorter than what was saved");
-        } else if !in_place && !at_once {
-            self.hand_on(chunk, extent, meter)?;
-        }
-        meter.count_user(chunk.user_bytes);
-        if !in_place {
-            self.free.push(completion.buffer);
-        } else if found == chunk.stored_digest.0 {
-            self.job.sink.filled(chunk.offset, completion.buffer);
-        }
-        Ok(())
-    }
-
-    /// Hands on what is only being verified, to a sink that nobody reads before the end: each byte comes from memory once.
-    fn digest_and_hand_on(&self, chunk: &Chunk, extent: &[u8]) -> Result<u64> {
-        let (user, padding) = extent.split_at(chunk.user_bytes as usize);
-        let mut digest = digest_in_parts();
-        self.job.sink.write_seen(chunk.offset, user, &mut |part| digest.update(part))?;
-        digest.update(padding);
-        Ok(digest.finalize())
-    }
-
-    fn hand_on(&mut self, chunk: &Chunk, extent: &[u8], meter: &mut Meter) -> Result<()> {
-        let (job, len) = (self.job, chunk.user_bytes as usize);
-        if self.codec.is_identity() {
-            return job.sink.write(chunk.offset, &extent[..len]);
-        }
-        let mut window = job.sink.window(chunk.offset, len);
-        let user = window.as_mut().map_or(&mut self.staging[..len], |w| &mut w[..len]);
-        let pieces = pieces(&job.manifest.members, chunk.offset, len);
-        if let Err(e) = timed(&mut meter.thread_time.codec_ns, || self.codec.decode(extent, &pieces, user)) {
-            job.is_bad(chunk, &e.to_string());
-            return Ok(());
-        }
-        if timed(&mut meter.thread_time.digest_ns, || digest(user)) != chunk.user_digest.0 {
-            job.is_bad(chunk, "it does not decode to what was saved");
-            return Ok(());
-        }
-        match window {
-            Some(window) => job.sink.filled(chunk.offset, window),
-            None => job.sink.write(chunk.offset, &self.staging[..len])?,
-        }
-        Ok(())
+        self.buffers() * self.bound() + self.staging_bytes()
     }
 }
 
