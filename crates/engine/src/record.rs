@@ -115,7 +115,7 @@ pub struct Phase {
     pub timeline: Timeline,
     /// What the block device saw meanwhile.
     pub device: Option<Device>,
-    /// What the processors did meanwhile.
+    /// What the processors did meanwhile; absent of a phase that is shorter than the steps in which they are counted.
     pub machine: Option<Machine>,
     /// Bytes that the driver of GPUDirect Storage moved meanwhile; absent where it is not loaded or does not count.
     pub gds_bytes: Option<u64>,

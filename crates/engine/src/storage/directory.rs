@@ -273,6 +273,12 @@ impl Storage for Directory {
     fn extents(&self, names: &[String]) -> Result<Option<Extents>> {
         Ok(Some(extents::of(&self.opened(names)?)))
     }
+
+    /// Both of files that are opened once.
+    fn look(&self, names: &[String]) -> Result<(Cache, Option<Extents>)> {
+        let files = self.opened(names)?;
+        Ok((cache::residency(&files), Some(extents::of(&files))))
+    }
 }
 
 struct DirectoryLock(fs::File);

@@ -171,6 +171,11 @@ pub trait Storage: Send + Sync {
         let _ = names;
         Ok(None)
     }
+
+    /// [`Storage::residency`] and [`Storage::extents`] of `names`, before they are read.
+    fn look(&self, names: &[String]) -> Result<(Cache, Option<Extents>)> {
+        Ok((self.residency(names)?, self.extents(names)?))
+    }
 }
 
 /// Held while writing; released on drop.

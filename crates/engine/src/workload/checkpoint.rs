@@ -187,7 +187,7 @@ impl<'a> Checkpoint<'a> {
             CacheState::Cold => bench.storage.evict(&names)?,
             CacheState::Warm => drop(bench.control.unmeasured(|| restore(bench))?),
         }
-        let (cache, extents) = (bench.storage.residency(&names)?, bench.storage.extents(&names)?);
+        let (cache, extents) = bench.storage.look(&names)?;
         let (_, phase) = restore(bench)?;
         Ok(Phase { cache: Some(cache), extents, ..phase })
     }

@@ -57,7 +57,7 @@ impl OnGpus {
             CacheState::Cold => bench.storage.evict(&names)?,
             CacheState::Warm => drop(restore(bench)?),
         }
-        let (cache, extents) = (bench.storage.residency(&names)?, bench.storage.extents(&names)?);
+        let (cache, extents) = bench.storage.look(&names)?;
         let (_, mut phase, staged) = restore(bench)?;
         bench.memory.staged_bytes = bench.memory.staged_bytes.max(staged);
         self.memory.check()?;
