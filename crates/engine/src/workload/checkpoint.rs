@@ -30,7 +30,8 @@ pub struct CheckpointOptions {
     /// a generated state in the memory of GPU 0, and `gpu:0,1` or `gpu:0-7` for one on several.
     pub state: Option<PathBuf>,
     /// Pinned memory of the host between GPUs and storage, at most. A save with room for the whole state lets the application
-    /// go on when all is copied. When left out: as much as that takes, up to half of the memory that there is.
+    /// go on when all is copied. When left out: as much as that takes, up to half of the memory that there is, which the ranks of
+    /// a node share.
     pub staging: Option<Size>,
     /// What happens to a chunk between memory and storage.
     pub codec: CodecName,
