@@ -56,6 +56,13 @@ impl<'a> Place<'a> {
         Ok(Self { storage: storage::open(&trial.storage, target.clone())?, options, target })
     }
 
+    /// Whoever cancels `control` waits for no answer of this place.
+    #[must_use]
+    pub fn stopping_with(&self, control: &Control) -> &Self {
+        stop_with(control, &self.storage);
+        self
+    }
+
     /// Saves `source`; refuses a place that holds files of others.
     ///
     /// # Errors
