@@ -206,11 +206,11 @@ def _by_kernel(one: Json, other: Json, both: Any) -> Json:
     return found
 
 
-def _most_of(one: Json | None, other: Json | None) -> Json | None:
+def _most_of(one: Json | None, other: Json | None) -> Any:
     return _either(one, other, _most)
 
 
-def _max_of(one: int | None, other: int | None) -> int | None:
+def _max_of(one: int | None, other: int | None) -> Any:
     return _either(one, other, max)
 
 
