@@ -6,6 +6,9 @@ import pytest
 
 from made_run import Made, make_run
 from savemark.checks import Verdict, catalogue
+from savemark.checks.wording import listing, settings
+from savemark.records.frame import setting
+from savemark.study.model import Missing
 from test_checks import change, judge
 
 SMALL = {"codecs": ("none", "zstd"), "streams": (0, 4), "repeats": 2}
@@ -317,3 +320,24 @@ def test_settings_that_overlap_are_tied_and_others_are_not(folder):
     found = judge(folder)["HC-18"]
     assert found.verdict is NOTE
     assert "is tied with" in found.evidence
+
+
+def test_phases_too_short_for_processor_counters_are_said_to_be(folder):
+    def short(_entry, phase):
+        phase["machine"] = phase["device"] = None
+        phase["elapsed_ns"] = 900_000
+
+    change(folder, short)
+    found = judge(folder)["HC-31"]
+    assert found.verdict is OK and "too short for processor counters" in found.evidence
+    change(folder, lambda _entry, phase: phase.update(elapsed_ns=2_000_000))
+    assert judge(folder)["HC-31"].verdict is UNVERIFIED
+
+
+def test_what_is_left_out_of_a_list_is_named():
+    assert listing(["a", "b", "c"], 2) == "a, b and 1 more"
+    assert listing(["it took 2 s, not 3", "b", "c"], 1, "reasons") == (
+        "it took 2 s, not 3; and 2 more reasons"
+    )
+    assert settings([("disk", setting({}), "save")]) == "all trials"
+    assert Missing({"target": "disk"}, "why").name == "every setting"

@@ -198,7 +198,7 @@ RULES = {"phase_deadline": 300.0, "verify": True}
     ("own", "trial", "said"),
     [
         (phase("ior-easy-write"), RULES, []),
-        (phase("ior-easy-write", 299.0), RULES, ["it took 299.0 s, the rules ask for 300"]),
+        (phase("ior-easy-write", 299.0), RULES, ["it took 299.0 s, the rules ask for 300 s"]),
         (phase("find", 1.0), RULES, []),
         (phase("ior-hard-write", durable=False), RULES, ["not on stable storage"]),
         (phase("ior-easy-write"), RULES | {"phase_deadline": 600.0}, ["phase_deadline is 600 s"]),

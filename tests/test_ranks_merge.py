@@ -130,6 +130,9 @@ def test_counters_of_one_kernel_count_once_and_of_two_add_up():
     assert one["machine"]["cpus"] == 2 and one["machine"]["own_ns"] == 100
     assert one["machine"]["busy_ns"] == 100, "no less than what was ours"
     assert one["device"]["written_bytes"] == 120
+    short = merged(record(), record(machine=None), record(gds_bytes=7, device=None))["phases"][0]
+    assert short["machine"] is None, "the time of one rank would pass for that of others"
+    assert short["gds_bytes"] == 7 and short["device"]["written_bytes"] == 120
     two = merged(record(), record(), nodes=[0, 1], boots=["x", "y"])["phases"][0]
     assert two["machine"]["cpus"] == 4 and two["device"]["written_bytes"] == 240
     assert two["nodes"]["user_bytes"] == [60, 60] and two["nodes"]["ranks"] == [1, 1]

@@ -2,10 +2,12 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -15,7 +17,13 @@ IMPATIENT = ("--timeout", "200ms", "--retries", "1")
 
 
 @pytest.fixture
-def silent():
+def asked():
+    """Set when somebody has asked the server."""
+    return threading.Event()
+
+
+@pytest.fixture
+def silent(asked):
     """The environment in which S3 is a socket that is listened at and never read."""
     server = socket.create_server(("127.0.0.1", 0))
     held = []
@@ -24,6 +32,7 @@ def silent():
         try:
             while True:
                 held.append(server.accept()[0])
+                asked.set()
         except OSError:
             return
 
@@ -99,3 +108,60 @@ def test_a_call_waits_as_long_as_it_was_told(silent, timeout):
     )
     assert done.stdout.count("did not answer within 0.2 s") == 2, done.stdout
     assert "asked" not in done.stdout, "it was asked once"
+
+
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+def test_ctrl_c_waits_for_no_answer(silent, asked, tmp_path, words):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file").write_bytes(b"of the user")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "savemark", *words],
+        env={**silent, "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert asked.wait(SOON_S)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=SOON_S)
+    assert (process.returncode, "interrupted" in told) == (130, True), told
+    assert "Traceback" not in told
+    assert time.monotonic() - began < SOON_S / 3, "one request may take 60 s"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"], "nothing is left"
+
+
+LOOKS = """
+import sys
+from pathlib import Path
+from savemark.errors import from_exception
+from savemark.run import durable, place
+
+patience = {"timeout": 0.2, "retries": 0}
+try:
+    if sys.argv[1] == "place":
+        with place.below("s3://bucket/place", patience):
+            pass
+    else:
+        here = Path(sys.argv[2])
+        (here / "file").write_bytes(b"of the mount")
+        around = object.__new__(durable.Around)
+        around.folder, around.bucket = here, "s3://bucket/place"
+        around.target = type("Target", (), {"patience": patience})
+        around._until_stored()
+except Exception as error:
+    print(from_exception(error))
+"""
+
+
+@pytest.mark.parametrize("what", ["place", "durable"])
+def test_who_looks_at_a_bucket_waits_as_long_as_it_was_told(silent, tmp_path, what):
+    done = subprocess.run(
+        [sys.executable, "-c", LOOKS, what, tmp_path],
+        env=silent,
+        capture_output=True,
+        text=True,
+        timeout=SOON_S,
+        check=False,
+    )
+    assert "did not answer within 0.2 s" in done.stdout, done.stdout + done.stderr

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::buffer::{Kept, Pool};
-use crate::checkpoint::gpu::{self, GpuState};
+use crate::checkpoint::gpu::{self, GpuState, Limit};
 use crate::checkpoint::inspect::{self, Contents, Orphan, Summary};
 use crate::checkpoint::state::Discard;
 use crate::checkpoint::tree::TreeSource;
@@ -17,6 +17,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::process::{self, DumpOptions, Table};
 use crate::record::{PathTaken, Phase};
+use crate::run::stop_with;
 use crate::storage::{self, Storage, Target};
 use crate::trial::Trial;
 use crate::workload::Options as Workload;
@@ -55,11 +56,19 @@ impl<'a> Place<'a> {
         Ok(Self { storage: storage::open(&trial.storage, target.clone())?, options, target })
     }
 
+    /// Whoever cancels `control` waits for no answer of this place.
+    #[must_use]
+    pub fn stopping_with(&self, control: &Control) -> &Self {
+        stop_with(control, &self.storage);
+        self
+    }
+
     /// Saves `source`; refuses a place that holds files of others.
     ///
     /// # Errors
     /// As [`checkpoint::save`](fn@checkpoint::save).
     pub fn save(&self, source: &dyn Source, control: &Control) -> Result<Report> {
+        stop_with(control, &self.storage);
         inspect::check_ours(&*self.storage, &self.target.to_string())?;
         let (mut pool, options) = (Kept::take(), SaveOptions::from(self.options));
         let (manifest, phase) = checkpoint::save(source, &*self.storage, &options, &mut pool, control)?;
@@ -71,6 +80,7 @@ impl<'a> Place<'a> {
     /// # Errors
     /// As [`gpu::save`].
     pub fn save_gpu(&self, state: &GpuState, control: &Control) -> Result<Report> {
+        stop_with(control, &self.storage);
         inspect::check_ours(&*self.storage, &self.target.to_string())?;
         let (mut pool, options) = (Kept::take(), SaveOptions::from(self.options));
         let (manifest, phase, staged) = gpu::save(state, &*self.storage, &options, self.staging(), &mut pool, control)?;
@@ -82,14 +92,15 @@ impl<'a> Place<'a> {
     /// # Errors
     /// As [`gpu::restore`].
     pub fn restore_gpu(&self, state: &GpuState, chunk_bytes: u64, control: &Control) -> Result<Report> {
+        stop_with(control, &self.storage);
         let (mut pool, options) = (Kept::take(), RestoreOptions::from(self.options));
         let (manifest, phase, staged) =
             gpu::restore(state, &*self.storage, &options, chunk_bytes, self.staging(), &mut pool, control)?;
         Ok(self.gpu_report(state, &manifest, phase, &pool, staged))
     }
 
-    fn staging(&self) -> Option<u64> {
-        self.options.staging.map(|size| size.0)
+    fn staging(&self) -> Limit {
+        Limit::alone(self.options.staging)
     }
 
     fn gpu_report(&self, state: &GpuState, manifest: &Manifest, phase: Phase, pool: &Pool, staged: u64) -> Report {
@@ -112,6 +123,7 @@ impl<'a> Place<'a> {
     /// # Errors
     /// As [`checkpoint::restore`](fn@checkpoint::restore).
     pub fn restore(&self, sink: &dyn Sink, control: &Control) -> Result<Report> {
+        stop_with(control, &self.storage);
         let (mut pool, options) = (Kept::take(), RestoreOptions::from(self.options));
         let (manifest, phase) = checkpoint::restore(&*self.storage, sink, &options, &mut pool, control)?;
         Ok(self.report(&manifest, phase, &pool))
@@ -136,6 +148,7 @@ impl<'a> Place<'a> {
     /// # Errors
     /// As [`process::save()`].
     pub fn save_process(&self, dump: &DumpOptions, control: &Control) -> Result<Report> {
+        stop_with(control, &self.storage);
         inspect::check_ours(&*self.storage, &self.target.to_string())?;
         let (mut pool, options) = (Kept::take(), SaveOptions::from(self.options));
         let (manifest, phase) = process::save(&*self.storage, dump, &options, &mut pool, control)?;
@@ -147,6 +160,7 @@ impl<'a> Place<'a> {
     /// # Errors
     /// As [`process::restore()`].
     pub fn restore_process(&self, control: &Control) -> Result<(Table, Report)> {
+        stop_with(control, &self.storage);
         let (mut pool, options) = (Kept::take(), RestoreOptions::from(self.options));
         let restored = process::restore(&*self.storage, &options, &mut pool, control)?;
         let report = self.report(&restored.manifest, restored.phase, &pool);

@@ -17,6 +17,7 @@ pub type Meet = dyn Fn(&str, &[u64], Option<&Error>) -> Result<Vec<u64>> + Send 
 pub struct Control {
     cancelled: AtomicBool,
     on_release: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    on_cancel: Mutex<Vec<Box<dyn Fn() + Send>>>,
     done_bytes: AtomicU64,
     total_bytes: AtomicU64,
     phase: Mutex<String>,
@@ -103,9 +104,19 @@ impl Control {
         self.meet(&format!("{START}{phase}"), &[]).map(drop)
     }
 
-    /// Asks the workers to stop at their next I/O.
+    /// Asks the workers to stop at their next I/O, and calls what [`on_cancel`](Self::on_cancel) was given.
     pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
+        self.cancelled.store(true, Ordering::SeqCst);
+        self.on_cancel.lock().expect("no panic while held").iter().for_each(|act| act());
+    }
+
+    /// Has `act` called when somebody cancels; at once if that was before.
+    pub fn on_cancel(&self, act: impl Fn() + Send + 'static) {
+        let mut acts = self.on_cancel.lock().expect("no panic while held");
+        if self.check().is_err() {
+            act();
+        }
+        acts.push(Box::new(act));
     }
 
     /// `Err(interrupted)` once somebody has cancelled.

@@ -7,8 +7,12 @@ use crate::trial::Trial;
 
 mod conditions;
 mod counters;
+mod distributions;
+mod process;
 pub use conditions::{Conditions, Interposed, Limits, Mount};
 pub use counters::{Cache, CuFileCounts, Device, Extents, Machine, Payload};
+pub use distributions::{Counted, Histograms, Latency, Share, Slip, Timeline};
+pub use process::{CriuStats, ProcessTimes};
 
 /// Version of the record schema; raised when a field changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -115,7 +119,7 @@ pub struct Phase {
     pub timeline: Timeline,
     /// What the block device saw meanwhile.
     pub device: Option<Device>,
-    /// What the processors did meanwhile.
+    /// What the processors did meanwhile; absent of a phase that is shorter than the steps in which they are counted.
     pub machine: Option<Machine>,
     /// Bytes that the driver of GPUDirect Storage moved meanwhile; absent where it is not loaded or does not count.
     pub gds_bytes: Option<u64>,
@@ -143,46 +147,6 @@ pub struct Phase {
     pub notes: Vec<String>,
 }
 
-/// What CRIU and the program did in a phase; CPU time of both is in the phase's own too.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct ProcessTimes {
-    /// Version of CRIU.
-    pub criu: String,
-    /// How its images travelled: `stream`, `images`, `tmpfs`, `lazy`.
-    pub mode: String,
-    /// Processes of the program.
-    pub processes: u32,
-    /// CPU time of CRIU and of what it waited for.
-    pub criu_cpu_ns: u64,
-    /// CPU time of the program itself, in which CRIU's parasite reads its memory, and fills it again.
-    pub program_cpu_ns: u64,
-    /// From the start of the phase until the program answered again, after a restore.
-    pub first_answer_ns: Option<u64>,
-    /// From the start of the phase until all of its memory was there and its checksum was right.
-    pub resident_ns: Option<u64>,
-    /// CRIU's own account.
-    pub stats: CriuStats,
-}
-
-/// CRIU's `stats-dump` or `stats-restore`, as far as there is one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct CriuStats {
-    /// Until every process stood still.
-    pub freezing_ns: Option<u64>,
-    /// For how long they stood still.
-    pub frozen_ns: Option<u64>,
-    /// Collecting memory.
-    pub memory_dump_ns: Option<u64>,
-    /// Writing it into the images.
-    pub memory_write_ns: Option<u64>,
-    /// Making processes again.
-    pub forking_ns: Option<u64>,
-    /// Filling them.
-    pub restore_ns: Option<u64>,
-    /// Pages written, or restored.
-    pub pages: Option<u64>,
-}
-
 /// A named span of wall time.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Stage {
@@ -207,99 +171,6 @@ pub struct ThreadTime {
     pub write_ns: u64,
     /// In calls that make durable (a solver).
     pub sync_ns: u64,
-}
-
-/// A latency distribution.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Latency {
-    /// Number of samples.
-    pub count: u64,
-    /// Smallest.
-    pub min_ns: u64,
-    /// Arithmetic mean.
-    pub mean_ns: u64,
-    /// Median.
-    pub p50_ns: u64,
-    /// 90th percentile.
-    pub p90_ns: u64,
-    /// 99th percentile.
-    pub p99_ns: u64,
-    /// 99.9th percentile.
-    pub p99_9_ns: u64,
-    /// 99.99th percentile.
-    pub p99_99_ns: u64,
-    /// Largest.
-    pub max_ns: u64,
-}
-
-/// The distributions of a phase of one rank.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Histograms {
-    /// Of one I/O.
-    pub latency: Counted,
-    /// Of one sync.
-    pub sync_latency: Counted,
-    /// Of one read of a mix.
-    pub read: Option<Counted>,
-    /// Of one write of a mix.
-    pub write: Option<Counted>,
-    /// How late I/Os started that had to keep a rate.
-    pub slip: Option<Counted>,
-}
-
-/// A distribution as it was counted, three significant digits apart.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Counted {
-    /// Each value that was seen, rising; the upper end of those that are counted as one.
-    pub values: Vec<u64>,
-    /// How often.
-    pub counts: Vec<u64>,
-    /// Of all of them.
-    pub sum_ns: u64,
-    /// Smallest.
-    pub min_ns: u64,
-    /// Largest.
-    pub max_ns: u64,
-}
-
-/// The reads or the writes of a mix.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Share {
-    /// I/Os completed.
-    pub operations: u64,
-    /// Bytes moved.
-    pub bytes: u64,
-    /// Latency of one I/O; absent if there was none.
-    pub latency: Option<Latency>,
-}
-
-/// How far behind its schedule an open loop was. An I/O starts late when as many as may be are in flight, or when this machine
-/// had no time for us: in both cases its waiting is in its latency.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Slip {
-    /// I/Os that were due while the phase lasted.
-    pub due: u64,
-    /// Those of them that were started.
-    pub started: u64,
-    /// Those started more than `late_after_ns` after they were due.
-    pub late: u64,
-    /// What counts as late.
-    pub late_after_ns: u64,
-    /// From when an I/O was due until it was started: arithmetic mean.
-    pub mean_ns: u64,
-    /// Its 99th percentile.
-    pub p99_ns: u64,
-    /// Its largest value.
-    pub max_ns: u64,
-}
-
-/// Bytes completed in each interval since the start barrier.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Timeline {
-    /// Length of an interval.
-    pub interval_ns: u64,
-    /// One number per interval.
-    pub bytes: Vec<u64>,
 }
 
 /// One worker's share.

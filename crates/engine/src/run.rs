@@ -57,9 +57,11 @@ impl Engine {
         let conditions = witness.conditions();
         let mut bench = Bench::new(&place.common, Arc::clone(&storage), &mut self.memory, control);
         bench.memory.staged_bytes = 0;
+        stop_with(control, &storage);
         let phases = measure(&mut *workload, &mut bench, &witness, around);
         // Nobody removes what another rank still reads.
         let parted = control.part(phases.as_ref().err());
+        storage.resume();
         let cleaned = workload.cleanup(&mut bench);
         let phases = phases?;
         parted.and(cleaned)?;
@@ -80,14 +82,23 @@ impl Engine {
     /// Only prepares `trial`, and leaves on the storage what another program is to be measured on.
     pub fn prepare(&mut self, trial: &Trial, control: &Control) -> Result<Option<Phase>> {
         let storage = storage::open(&trial.storage, trial.common.target.clone().unwrap_or_default())?;
+        stop_with(control, &storage);
         let mut bench = Bench::new(&trial.common, storage, &mut self.memory, control);
         let mut workload = trial.workload.build();
         let prepared = workload.prepare(&mut bench);
         if prepared.is_err() {
+            bench.storage.resume();
             workload.cleanup(&mut bench)?;
         }
         prepared
     }
+}
+
+/// From here on whoever cancels waits for no answer of `storage`.
+pub(crate) fn stop_with(control: &Control, storage: &Arc<dyn Storage>) {
+    storage.resume(); // what was cancelled before is over
+    let storage = Arc::clone(storage);
+    control.on_cancel(move || storage.stop());
 }
 
 fn measure(
@@ -98,7 +109,8 @@ fn measure(
 ) -> Result<Vec<Phase>> {
     let mut phases: Vec<Phase> = workload.prepare(bench)?.into_iter().collect();
     bench.control.meet("the end of preparing", &[])?;
-    for name in workload.phases(bench) {
+    let names = workload.phases(bench);
+    for (index, &name) in names.iter().enumerate() {
         bench.control.check()?;
         around(Moment::Before, name)?;
         let before = witness.look();
@@ -112,7 +124,10 @@ fn measure(
             machine.own_ns += process.criu_cpu_ns + process.program_cpu_ns;
         }
         around(Moment::After, name)?;
-        bench.control.meet(&format!("the end of {name}"), &[])?;
+        // Behind the last one all meet to part.
+        if index + 1 < names.len() {
+            bench.control.meet(&format!("the end of {name}"), &[])?;
+        }
         phases.push(phase);
     }
     Ok(phases)

@@ -9,14 +9,16 @@ use crate::device::cufile;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::measure::device::{self, BlockDevice};
-use crate::measure::{cache, content, extents, machine, mount};
+use crate::measure::mount::{self, Mount};
+use crate::measure::{cache, content, extents, machine};
 use crate::record::{Cache, Conditions, CuFileCounts, Device, Extents, Machine, Payload};
 use crate::storage::gds;
 
 /// Looks at a directory, the disk below it and the machine.
 #[derive(Clone, Debug, Default)]
 pub struct Witness {
-    directory: Option<PathBuf>,
+    /// What it lies on.
+    mount: Option<Mount>,
     device: Option<BlockDevice>,
 }
 
@@ -45,17 +47,18 @@ pub struct Seen {
 impl Witness {
     /// Of `directory`; without one, of the machine alone.
     pub fn of(directory: Option<&Path>) -> Self {
-        Self { directory: directory.map(Path::to_path_buf), device: directory.and_then(|d| BlockDevice::of(d).ok()) }
+        let mount = directory.and_then(mount::of);
+        Self { device: directory.and_then(|path| BlockDevice::on(path, mount.clone()).ok()), mount }
     }
 
     /// What can make figures untrue here.
     pub fn conditions(&self) -> Conditions {
-        host::conditions(self.directory.as_deref(), self.device.as_ref())
+        host::conditions(self.mount.as_ref(), self.device.as_ref())
     }
 
     /// The type of the filesystem; empty where there is none.
     pub fn filesystem(&self) -> String {
-        self.directory.as_deref().and_then(mount::of).map(|found| found.filesystem).unwrap_or_default()
+        self.mount.as_ref().map(|mount| mount.filesystem.clone()).unwrap_or_default()
     }
 
     /// The counters now.
@@ -72,7 +75,7 @@ impl Look {
         let cufile = earlier.cufile.zip(self.cufile).map(|(before, after)| after.since(before));
         Seen {
             device: earlier.device.zip(self.device).map(|(before, after)| after.since(&before)),
-            machine: earlier.machine.zip(self.machine).map(|(before, after)| after.since(&before)),
+            machine: earlier.machine.zip(self.machine).and_then(|(before, after)| after.since(&before)),
             gds_bytes: earlier.gds_bytes.zip(self.gds_bytes).map(|(before, after)| after.saturating_sub(before)),
             cufile: cufile.filter(|counts| *counts != CuFileCounts::default()),
         }

@@ -78,6 +78,38 @@ fn a_server_that_says_nothing_about_the_checksum_is_sent_signed_bytes() {
     saves_while_bits_flip(&server, "silent", Faults { flips_up: 250, silent: true, ..Faults::default() });
 }
 
+/// Whoever has stopped a save or a restore is not kept waiting by a request that is not answered.
+#[test]
+fn what_is_cancelled_waits_for_no_answer_and_leaves_nothing() {
+    let root = disk();
+    let server = Server::start(root.path());
+    let storage = std::sync::Arc::new(bucket(&server, "stopped", 10));
+    server.set(Faults { hangs: true, ..Faults::default() });
+    let (control, asked) = (Control::default(), std::sync::Arc::clone(&storage));
+    control.on_cancel(move || asked.stop());
+    let began = Instant::now();
+    let options = SaveOptions { codec: CodecName::None, level: None, streams: 2, chunk_bytes: 1 << 20, queue_depth: 2 };
+    let error = std::thread::scope(|scope| {
+        let saving = scope.spawn(|| save(&state(1), &*storage, &options, &mut Pool::default(), &control).map(drop));
+        while storage.uploads().unwrap().is_empty() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        control.cancel();
+        saving.join().unwrap().unwrap_err()
+    });
+    assert!(error.kind == Kind::Interrupted && began.elapsed() < Duration::from_secs(30), "{error}");
+    assert!(storage.uploads().unwrap().is_empty() && storage.list().unwrap().is_empty());
+    // Cancelled before: not begun. Taken up again: as ever.
+    storage.stop();
+    assert_eq!(storage.get("any").unwrap_err().kind, Kind::Interrupted);
+    storage.resume();
+    assert_eq!(storage.get("any").unwrap(), None);
+    let late = std::sync::Arc::clone(&storage);
+    control.on_cancel(move || late.stop());
+    assert_eq!(storage.list().unwrap_err().kind, Kind::Interrupted, "who is told late is told at once");
+}
+
 #[test]
 fn a_line_that_flips_every_time_stops_the_save_and_the_previous_checkpoint_stays() {
     let root = disk();

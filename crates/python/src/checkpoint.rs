@@ -36,10 +36,14 @@ fn parse(py: Python<'_>, trial: &str) -> PyResult<Trial> {
     Trial::parse(trial).map_err(|e| raise(py, e))
 }
 
-/// Calls `act` with the place, without the GIL.
-fn quick<T: Send>(py: Python<'_>, trial: &str, act: impl FnOnce(&Place) -> Result<T> + Send) -> PyResult<T> {
+/// Calls `act` with the place, without the GIL; Ctrl-C waits for no answer of a bucket.
+fn quick<T: Send + 'static>(
+    py: Python<'_>,
+    trial: &str,
+    act: impl FnOnce(&Place) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
     let trial = parse(py, trial)?;
-    py.detach(|| act(&Place::open(&trial)?)).map_err(|e| raise(py, e))
+    watch::run(py, None, move |control| act(Place::open(&trial)?.stopping_with(control)))
 }
 
 /// Saves a directory of files, or one file; returns the report.
@@ -106,7 +110,7 @@ fn contents(py: Python<'_>, trial: &str) -> PyResult<String> {
 /// Removes what interrupted saves left; returns names and sizes.
 #[pyfunction]
 fn clean(py: Python<'_>, trial: &str, dry_run: bool) -> PyResult<String> {
-    quick(py, trial, |place| place.clean(dry_run)).map(|removed| json(&removed))
+    quick(py, trial, move |place| place.clean(dry_run)).map(|removed| json(&removed))
 }
 
 /// Removes what killed restores into `destination` left beside it; returns the paths.

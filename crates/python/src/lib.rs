@@ -106,7 +106,7 @@ impl Engine {
 
 /// The objects directly below a URL; endpoint and credentials come from the environment.
 #[pyclass]
-struct Bucket(Object);
+struct Bucket(Arc<Object>);
 
 #[pymethods]
 impl Bucket {
@@ -118,57 +118,72 @@ impl Bucket {
         let mut options = ObjectOptions::default();
         options.retries = retries.unwrap_or(options.retries);
         options.timeout = timeout.map_or(options.timeout, |seconds| Span((seconds.max(0.0) * 1e9) as u64));
-        py.detach(|| object::open(&options, &target)).map(Self).map_err(|e| raise(py, e))
+        py.detach(|| object::open(&options, &target)).map(|object| Self(Arc::new(object))).map_err(|e| raise(py, e))
     }
 
     /// Replaces the object `name` by `text`.
-    fn put(&self, py: Python<'_>, name: &str, text: &str) -> PyResult<()> {
-        py.detach(|| self.0.put(name, text.as_bytes())).map_err(|e| raise(py, e))
+    fn put(&self, py: Python<'_>, name: String, text: String) -> PyResult<()> {
+        self.ask(py, move |object| object.put(&name, text.as_bytes()))
     }
 
     /// The text of the object `name`, if there is one.
-    fn get(&self, py: Python<'_>, name: &str) -> PyResult<Option<String>> {
-        let found = py.detach(|| self.0.get(name)).map_err(|e| raise(py, e))?;
+    fn get(&self, py: Python<'_>, name: String) -> PyResult<Option<String>> {
+        let found = self.ask(py, move |object| object.get(&name))?;
         Ok(found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// The length of the object `name`, if there is one.
-    fn size(&self, py: Python<'_>, name: &str) -> PyResult<Option<u64>> {
-        py.detach(|| self.0.size(name)).map_err(|e| raise(py, e))
+    fn size(&self, py: Python<'_>, name: String) -> PyResult<Option<u64>> {
+        self.ask(py, move |object| object.size(&name))
     }
 
     /// `bytes` bytes of the object `name` from `offset` on.
-    fn read<'py>(&self, py: Python<'py>, name: &str, offset: u64, bytes: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let read = || {
+    fn read<'py>(&self, py: Python<'py>, name: String, offset: u64, bytes: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let buffer = self.ask(py, move |object| {
             let mut buffer = vec![0; bytes];
-            let file = self.0.open(name)?;
+            let file = object.open(&name)?;
             file.read_at(&mut buffer, offset).map_err(|e| Error::io("read", file.path(), e))?;
             Ok(buffer)
-        };
-        let buffer = py.detach(read).map_err(|e| raise(py, e))?;
+        })?;
         Ok(PyBytes::new(py, &buffer))
     }
 
     /// The names of folders and of objects directly below the URL.
     fn list(&self, py: Python<'_>) -> PyResult<(Vec<String>, Vec<String>)> {
-        py.detach(|| Ok((self.0.folders()?, self.0.list()?))).map_err(|e| raise(py, e))
+        self.ask(py, |object| Ok((object.folders()?, object.list()?)))
     }
 
     /// What interrupted saves left directly below the URL: removes what has been idle for `older_than_s` seconds, tells the rest.
     fn clean(&self, py: Python<'_>, older_than_s: f64, dry_run: bool) -> PyResult<String> {
         let older_than = Span((older_than_s.max(0.0) * 1e9) as u64);
-        let found = py.detach(|| abandoned::clean(&self.0, older_than, dry_run)).map_err(|e| raise(py, e))?;
+        let found = self.ask(py, move |object| abandoned::clean(object, older_than, dry_run))?;
         Ok(json(&found))
     }
 
     /// Names of the folders directly below the URL in which uploads are unfinished.
     fn uploading(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        py.detach(|| self.0.folders_with_uploads()).map_err(|e| raise(py, e))
+        self.ask(py, Object::folders_with_uploads)
     }
 
     /// Removes all objects below the URL, `last` at the end, and unfinished uploads; returns how many.
-    fn clear(&self, py: Python<'_>, last: &str) -> PyResult<usize> {
-        py.detach(|| self.0.clear(last)).map_err(|e| raise(py, e))
+    fn clear(&self, py: Python<'_>, last: String) -> PyResult<usize> {
+        self.ask(py, move |object| object.clear(&last))
+    }
+}
+
+impl Bucket {
+    /// Does requests with the GIL free; Ctrl-C waits for none of them.
+    fn ask<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        requests: impl FnOnce(&Object) -> Result<T, Error> + Send + 'static,
+    ) -> PyResult<T> {
+        let object = Arc::clone(&self.0);
+        watch::run(py, None, move |control| {
+            let asked = Arc::clone(&object);
+            control.on_cancel(move || asked.stop());
+            requests(&object)
+        })
     }
 }
 

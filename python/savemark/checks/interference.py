@@ -13,6 +13,9 @@ FOREIGN = 0.25
 FOREIGN_BYTES = 32 * 2**20
 # /proc/stat counts in ticks of 10 ms: shares of less CPU time than this mean nothing.
 LEAST_NS = 200_000_000
+# Of a phase that is shorter than a step the engine records none.
+STEP_NS = 1_000_000
+TOO_SHORT = "phases too short for processor counters"
 
 
 @check(
@@ -77,7 +80,9 @@ def _processors(evidence: Evidence) -> tuple[Finding | None, str]:
     """Shares of CPU time over all repeats of a phase: one repeat may be shorter than a tick."""
     rows = evidence.live.filter(pl.col("machine_elapsed_ns") > 0)
     if rows.is_empty():
-        return None, ""
+        longest = evidence.live["elapsed_ns"].max()
+        too_short = isinstance(longest, int) and longest < STEP_NS
+        return None, TOO_SHORT if too_short else ""
     room = (pl.col("machine_elapsed_ns") * pl.col("machine_cpus")).sum()
     foreign = (pl.col("machine_busy_ns") - pl.col("machine_own_ns")).sum()
     each = (
@@ -98,7 +103,7 @@ def _processors(evidence: Evidence) -> tuple[Finding | None, str]:
         )
     )
     if each.is_empty():
-        return None, "phases too short for processor counters"
+        return None, TOO_SHORT
     for name, what, cause, fix in _SOURCES:
         most = 0.0 if name == "thermal" else evidence.needed("HC-31", f"{_SHARES[name]}")
         hit = each.filter(pl.col(name) > most)

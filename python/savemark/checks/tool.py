@@ -25,7 +25,9 @@ def valid(evidence: Evidence) -> Finding:
         return Finding(Verdict.OK, "Failed trials are no results here; see HC-20.")
     bad = rows.filter(~pl.col("tool_valid"))
     if not bad.is_empty():
-        said = listing((text for text in bad["tool_message"].drop_nulls().unique() if text), 2)
+        said = listing(
+            (text for text in bad["tool_message"].drop_nulls().unique() if text), 2, "messages"
+        )
         return Finding(
             Verdict.BLOCK,
             f"{settings(keys(bad))}: the tool called its result invalid"
@@ -47,7 +49,7 @@ def _of_io500(evidence: Evidence) -> Finding | None:
     mild = pl.col("tool_message").str.split("; ").list.eval(pl.element().str.contains(MILD.pattern))
     wrong = rows.filter(~mild.list.all())
     bad = rows if wrong.is_empty() else wrong
-    said = listing(bad["tool_message"].unique(maintain_order=True), 2)
+    said = listing(bad["tool_message"].unique(maintain_order=True), 2, "reasons")
     return Finding(
         Verdict.FLAG if wrong.is_empty() else Verdict.BLOCK,
         f"{settings(keys(bad))}: by IO500's rules this is [INVALID] ({said}).",

@@ -6,13 +6,19 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
+from savemark.records.frame import ONLY
 
-def listing(items: Iterable[str], most: int = 4) -> str:
-    """`a, b, c, d and 3 more`; names with commas of their own are parted by semicolons."""
+
+def listing(items: Iterable[str], most: int = 4, of: str = "") -> str:
+    """`a, b, c, d and 3 more`, `of` what; names with commas of their own are parted by semicolons.
+
+    Behind those a semicolon parts the rest, too, or it would look like a part of the last one.
+    """
     names = list(dict.fromkeys(items))
     joint = "; " if any(", " in name for name in names) else ", "
     if len(names) > most:
-        return f"{joint.join(names[:most])} and {len(names) - most} more"
+        more = f"{len(names) - most} more{of and f' {of}'}"
+        return f"{joint.join(names[:most])}{';' if joint == '; ' else ''} and {more}"
     return joint.join(names)
 
 
@@ -25,7 +31,8 @@ def keys(rows: pl.DataFrame) -> tuple[tuple[str, str, str], ...]:
 def settings(found: Sequence[tuple[str, str, str]], most: int = 4) -> str:
     """The settings of some keys, with the label where there is more than one target."""
     several = len({label for label, _, _ in found}) > 1
-    names = (f"{s} on {label}" if several else s for label, s, _ in found)
+    said = ((label, "all trials" if name == ONLY else name) for label, name, _ in found)
+    names = (f"{name} on {label}" if several else name for label, name in said)
     return listing(names, most)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,6 +44,21 @@ class TrialCommand(click.Command):
             rows = [o.get_help_record(ctx) for o in chosen]
             with formatter.section(title):
                 formatter.write_dl([row for row in rows if row is not None])
+
+
+Decorator = Callable[[Any], Any]
+
+
+def json_option(what: str) -> Decorator:
+    """Return --json, of every command that answers: `what` is printed as JSON."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")
+
+
+def show_blocked_option(does: str) -> Decorator:
+    """Return --show-blocked, of every command that shows numbers: what it `does` with them."""
+    return click.option(
+        "--show-blocked", is_flag=True, help=f"{does} numbers that a check forbids, too, marked."
+    )
 
 
 # Of every command that makes a run.

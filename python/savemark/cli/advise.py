@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from savemark.cli import _units
+from savemark.cli._options import json_option
 from savemark.errors import usage
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ GOALS = ("freeze", "restore", "bytes", "cpu", "balanced")
     help="How long an asynchronous save stops the work.",
 )
 @click.option("--plot", type=click.Path(path_type=Path), metavar="FILE.svg", help="Draw goodput.")
-@click.option("--json", "as_json", is_flag=True, help="Print the advice as JSON.")
+@json_option("the advice")
 def command(run: Path | None, goal: str | None, as_json: bool, **asked: Any) -> None:
     """Say which setting of RUN_DIR serves a goal best, and how often a job should save.
 

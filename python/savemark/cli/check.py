@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from savemark.cli._judged import judged
-from savemark.cli._options import expect_option
+from savemark.cli._options import expect_option, json_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ STYLES = {"BLOCK": "bold red", "FLAG": "yellow", "NOTE": "cyan", "unverified": "
 @expect_option
 @click.option("--strict", is_flag=True, help="Exit with 1 if any run is not valid.")
 @click.option("--list", "listed", is_flag=True, help="Print the catalogue of checks instead.")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@json_option("the findings")
 def command(
     runs: tuple[str, ...],
     every: bool,

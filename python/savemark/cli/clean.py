@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from savemark.cli._options import json_option
 from savemark.cli._transfer import LookCommand, typed
 
 
@@ -19,7 +20,7 @@ from savemark.cli._transfer import LookCommand, typed
     help="In a bucket, leave what belongs to a save that did something within TIME: nothing there "
     "says whether it still runs. 0s: all, if you know that none does.  [default: 24h]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option("what is found")
 def command(
     place: str, dry_run: bool, older_than: str | None, as_json: bool, **options: object
 ) -> None:

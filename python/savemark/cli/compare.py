@@ -7,15 +7,14 @@ from pathlib import Path
 
 import click
 
+from savemark.cli._options import json_option, show_blocked_option
 from savemark.errors import usage
 
 
 @click.command("compare", short_help="Compare runs cell by cell.")
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="BASE OTHER...")
-@click.option(
-    "--show-blocked", is_flag=True, help="Compare numbers that a check forbids too, marked."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+@show_blocked_option("Compare")
+@json_option("the comparison")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print it as Markdown.")
 def command(runs: tuple[Path, ...], show_blocked: bool, as_json: bool, as_markdown: bool) -> None:
     """Compare each run folder OTHER with the run folder BASE.

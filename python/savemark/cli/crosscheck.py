@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from savemark.cli._options import json_option
+
 
 @click.command("crosscheck", short_help="Do the same with savemark and other tools.")
 @click.argument("target", metavar="[LABEL=]TARGET")
@@ -31,7 +33,7 @@ import click
     metavar="DIR",
     help="New folder for the runs.  [default: savemark-runs/TIME-crosscheck]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result (or the error) as JSON.")
+@json_option("the result (or the error)")
 def command(
     target: str,
     tools: str | None,

@@ -8,10 +8,12 @@ from typing import Any
 
 import click
 
+from savemark.cli._options import json_option
+
 
 @click.command("doctor", short_help="Show this machine and what works here.")
 @click.argument("target", required=False, type=click.Path(exists=True, file_okay=False))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option("what is found")
 def command(target: str | None, as_json: bool) -> None:
     """Show this machine (and the storage below TARGET), and what works here or why not."""
     import savemark._engine as engine

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from savemark.cli._options import json_option
+
 if TYPE_CHECKING:
     from savemark.crash.findings import Finding
     from savemark.crash.jobs import Plan
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write the whole result as Markdown.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option("what is found")
 def command(crash: bool, as_json: bool, out: Path | None, **options: Any) -> int:
     """List what each sync policy promises; with --crash, find out what crashes leave.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from savemark.cli._options import show_blocked_option
 from savemark.errors import usage
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ FORMATS = ("parquet", "csv", "json")  # those of records/export.py, which is imp
     metavar="FILE",
     help="Where to write it.  [default: stdout]",
 )
-@click.option("--show-blocked", is_flag=True, help="Write numbers that a check forbids too.")
+@show_blocked_option("Write")
 def command(runs: tuple[str, ...], form: str | None, out: Path | None, show_blocked: bool) -> None:
     """Write every phase of every trial of RUNS as one table, in base units.
 

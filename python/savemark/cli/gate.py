@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from savemark.cli._options import max_regression_option
+from savemark.cli._options import json_option, max_regression_option, show_blocked_option
 from savemark.cli._units import share
 from savemark.errors import EXIT_CODES, usage
 
@@ -37,10 +37,8 @@ if TYPE_CHECKING:
     help="Deviation between runs to suppose until the baselines show it.",
 )
 @click.option("--allow-different", is_flag=True, help="Judge runs that did not do the same work.")
-@click.option(
-    "--show-blocked", is_flag=True, help="Judge numbers that a check forbids too, marked."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@show_blocked_option("Judge")
+@json_option("the verdict")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print it for a pull request.")
 def command(
     new: Path,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from savemark.cli._options import json_option, show_blocked_option
+
 if TYPE_CHECKING:
     from savemark.records.io500 import Outcome
     from savemark.report.standing import Standing
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Folder with other results, such as IO500's own submissions: ranks are among these.",
 )
-@click.option("--show-blocked", is_flag=True, help="Show numbers that a check forbids, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result (or the error) as JSON.")
+@show_blocked_option("Show")
+@json_option("the result (or the error)")
 def command(
     results: tuple[Path, ...], among: Path | None, show_blocked: bool, as_json: bool
 ) -> int:

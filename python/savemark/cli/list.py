@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from savemark.cli._options import json_option
 from savemark.cli._transfer import LookCommand, typed
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command("list", short_help="List the checkpoints in a directory or bucket.", cls=LookCommand)
 @click.argument("place", metavar="DEST")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option("what is found")
 def command(place: str, as_json: bool, **options: object) -> None:
     """List the checkpoints in DEST, oldest first: time, size, codec, complete or damaged.
 

@@ -11,9 +11,11 @@ import click
 from savemark.cli._options import (
     TrialCommand,
     as_typed,
+    json_option,
     max_regression_option,
     out_option,
     seed_option,
+    show_blocked_option,
 )
 from savemark.errors import EXIT_CODES, usage
 
@@ -47,10 +49,8 @@ REPEATS = 10
 @click.option("--budget", metavar="TIME", envvar="SAVEMARK_BUDGET", help="Time for the whole run.")
 @seed_option
 @out_option
-@click.option(
-    "--show-blocked", is_flag=True, help="Judge numbers that a check forbids too, marked."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@show_blocked_option("Judge")
+@json_option("the verdict")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print it for a pull request.")
 def command(
     arguments: tuple[str, ...],

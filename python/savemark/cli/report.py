@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from savemark.cli._judged import judged
-from savemark.cli._options import expect_option
+from savemark.cli._options import expect_option, json_option, show_blocked_option
 from savemark.errors import refused
 
 
@@ -22,8 +22,8 @@ from savemark.errors import refused
     help="Where the report of several runs goes.  [default: savemark-report]",
 )
 @expect_option
-@click.option("--show-blocked", is_flag=True, help="Show numbers that a check forbids, marked.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@show_blocked_option("Show")
+@json_option("the summary")
 def command(
     runs: tuple[str, ...],
     out: Path | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from savemark.cli._options import json_option
 from savemark.cli._transfer import ReadCommand, show, typed, watched
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--work", metavar="DIR", help="Where a container's images lie while it starts (TMPDIR)."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the report (or the error) as JSON.")
+@json_option("the report (or the error)")
 def command(
     source: str,
     destination: str | None,

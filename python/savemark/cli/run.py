@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from savemark.cli._judged import judged
-from savemark.cli._options import TrialCommand, as_typed, expect_option, out_option, seed_option
+from savemark.cli._options import (
+    TrialCommand,
+    as_typed,
+    expect_option,
+    json_option,
+    out_option,
+    seed_option,
+    show_blocked_option,
+)
 
 if TYPE_CHECKING:
     from savemark.ranks.lead import Lead
@@ -58,8 +66,8 @@ if TYPE_CHECKING:
     help="Finish a run that was stopped.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 if the result is not valid.")
-@click.option("--show-blocked", is_flag=True, help="Show numbers that a check forbids, marked.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result (or the error) as JSON.")
+@show_blocked_option("Show")
+@json_option("the result (or the error)")
 def command(
     arguments: tuple[str, ...],
     budget: str | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from savemark.cli._options import json_option
 from savemark.cli._transfer import SaveCommand, show, typed, watched
 
 
@@ -45,7 +46,7 @@ from savemark.cli._transfer import SaveCommand, show, typed, watched
     metavar="N",
     help="DEST holds several checkpoints: add one, then remove all but the newest N complete ones.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the report (or the error) as JSON.")
+@json_option("the report (or the error)")
 def command(
     source: str | None,
     destination: str | None,

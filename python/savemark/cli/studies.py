@@ -6,9 +6,11 @@ import json
 
 import click
 
+from savemark.cli._options import json_option
+
 
 @click.command("studies")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option("what is found")
 def command(as_json: bool) -> None:
     """List the shipped studies."""
     from savemark.study.load import parse

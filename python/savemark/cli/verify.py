@@ -6,12 +6,13 @@ import json
 
 import click
 
+from savemark.cli._options import json_option
 from savemark.cli._transfer import ReadCommand, show, typed, watched
 
 
 @click.command("verify", short_help="Read a checkpoint and check every byte.", cls=ReadCommand)
 @click.argument("source", metavar="SRC")
-@click.option("--json", "as_json", is_flag=True, help="Print the report (or the error) as JSON.")
+@json_option("the report (or the error)")
 def command(source: str, as_json: bool, **options: object) -> None:
     """Read the checkpoint SRC (of several, the newest complete one) and check every byte."""
     import savemark._engine as engine

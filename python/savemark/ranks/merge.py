@@ -92,8 +92,8 @@ def _phase(one: Json, other: Json) -> Json:
         "timeline": counted.timeline(one["timeline"], other["timeline"]),
         "ranks": {name: one["ranks"][name] + other["ranks"][name] for name in COLUMNS},
         "machine": _by_kernel(one["machine"], other["machine"], _machine),
-        "device": _by_kernel(one["device"], other["device"], _most),
-        "gds_bytes": _by_kernel(one["gds_bytes"], other["gds_bytes"], max),
+        "device": _by_kernel(one["device"], other["device"], _most_of),
+        "gds_bytes": _by_kernel(one["gds_bytes"], other["gds_bytes"], _max_of),
         "cache": _either(one["cache"], other["cache"], _cache),
         "extents": _either(one["extents"], other["extents"], _extents),
         "payload": _either(one["payload"], other["payload"], _payload),
@@ -202,8 +202,16 @@ def _by_kernel(one: Json, other: Json, both: Any) -> Json:
     """Merge what ranks of one kernel have seen of it; kernels stay apart."""
     found = dict(one)
     for boot, value in other.items():
-        found[boot] = _either(found[boot], value, both) if boot in found else value
+        found[boot] = both(found[boot], value) if boot in found else value
     return found
+
+
+def _most_of(one: Json | None, other: Json | None) -> Any:
+    return _either(one, other, _most)
+
+
+def _max_of(one: int | None, other: int | None) -> Any:
+    return _either(one, other, max)
 
 
 def _over_kernels(parts: Json) -> Json | None:
@@ -224,8 +232,14 @@ def _most(one: Json, other: Json) -> Json:
     return {k: v if isinstance(v, str) else max(v, other[k]) for k, v in one.items()}
 
 
-def _machine(one: Json, other: Json) -> Json:
-    """Return what several ranks have seen of one machine; the CPU time of each is ours."""
+def _machine(one: Json | None, other: Json | None) -> Json | None:
+    """Return what several ranks have seen of one machine; the CPU time of each is ours.
+
+    Where one has seen nothing (too short a phase), its own time is not known and would pass for
+    that of others: then nobody has seen anything.
+    """
+    if one is None or other is None:
+        return None
     found = {k: _either(v, other[k], max) for k, v in one.items()}
     own = one["own_ns"] + other["own_ns"]
     # Their times are a little apart, so the sum can exceed what one of them saw in all.

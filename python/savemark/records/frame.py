@@ -170,6 +170,10 @@ class _Names:
         return self._known[key]
 
 
+# The setting of a run that varies nothing.
+ONLY = "the only setting"
+
+
 def setting(factors: Json) -> str:
     """How one combination of factors is called everywhere: `zstd × 4`, then what else varies."""
     words = []
@@ -180,7 +184,7 @@ def setting(factors: Json) -> str:
     text = " ".join(words)
     if text.startswith("×"):
         text = f"streams {text}"
-    return ", ".join(part for part in (text, variant(factors)) if part) or "the only setting"
+    return ", ".join(part for part in (text, variant(factors)) if part) or ONLY
 
 
 def variant(factors: Json) -> str:

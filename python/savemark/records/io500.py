@@ -129,7 +129,7 @@ def against(phase: Json, trial: Json) -> list[str]:
     name, seconds = phase["name"], phase["elapsed_ns"] / 1e9
     said = _against_run(trial) if name == next(iter(PHASES)) else []
     if name in WRITES and seconds < STONEWALL_S:
-        said.append(f"it took {seconds:.1f} s, the rules ask for {STONEWALL_S}")
+        said.append(f"it took {seconds:.1f} s, the rules ask for {STONEWALL_S} s")
     if name.startswith("ior") and name in WRITES and not phase.get("durable"):
         said.append("the bytes are not on stable storage at its end")
     return said
@@ -139,7 +139,7 @@ def _against_run(trial: Json) -> list[str]:
     deadline = float(trial.get("phase_deadline") or 0)
     said = []
     if deadline != STONEWALL_S:
-        said.append(f"phase_deadline is {deadline:g} s, the rules ask for {STONEWALL_S}")
+        said.append(f"phase_deadline is {deadline:g} s, the rules ask for {STONEWALL_S} s")
     if not trial.get("verify"):
         said.append("what was read was not compared (verify: false)")
     return said

@@ -13,6 +13,7 @@ from savemark.report.stopping import sentence
 from savemark.report.table import Datum, Line, Table
 from savemark.report.words import binary, gbs, span
 from savemark.stats import Ceiling, TargetResult
+from savemark.study.model import EVERY
 
 ORDER = ("write", "read", "read_checked", "random_read", "fsync", "memcpy")
 
@@ -89,7 +90,7 @@ def missing_table(run: Run) -> Table | None:
     """What this machine or its targets do not have, and why."""
     lines = [
         Line([
-            Datum(setting(_said(each["rule"])), css="name"),
+            Datum(setting(said) if (said := _said(each["rule"])) else EVERY, css="name"),
             Datum(str(each["rule"].get("target", ""))),
             Datum(str(each["cells"]), each["cells"]),
             Datum(str(each["reason"])),

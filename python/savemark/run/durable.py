@@ -76,7 +76,7 @@ class Around:
     def _one(self, path: Path) -> int:
         """Return when the object of a file was there with the right size, its hash compared."""
         folder, _, name = f"{self.bucket}/{path.relative_to(self.folder)}".rpartition("/")
-        bucket, size = engine.Bucket(folder), path.stat().st_size
+        bucket, size = engine.Bucket(folder, **self.target.patience), path.stat().st_size
         until = time.monotonic() + MOST_S
         wanted: str | None = None
         while time.monotonic() < until:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
+from savemark.checkpoint.place import patience
 from savemark.run import child, memory, place
 from savemark.run.phases import Phase
 from savemark.study.keys import Trial, split_ours
@@ -40,8 +41,11 @@ class Foreign:
         """
         around = around or _nobody
         started_unix_ns, start_ns = time.time_ns(), time.monotonic_ns()
-        tool = str(trial["tool"])
-        with place.below(str(trial["target"])) as here, memory.folder(trial.get("disk")) as source:
+        tool, target = str(trial["tool"]), str(trial["target"])
+        with (
+            place.below(target, patience(trial)) as here,
+            memory.folder(trial.get("disk")) as source,
+        ):
             asked = split_ours(trial)[0]
             resolved: Trial = json.loads(engine.resolve(json.dumps({**asked, "target": here})))
             scratch = Path(source) / "scratch"

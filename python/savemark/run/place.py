@@ -9,17 +9,18 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 import savemark._engine as engine
+from savemark.run.bucket import Patience
 
 
 @contextmanager
-def below(target: str) -> Iterator[str]:
+def below(target: str, patience: Patience) -> Iterator[str]:
     """Make the folder, and remove it with all that the tool has left there."""
     if "://" in target:
         url = f"{target}/tool-{uuid4().hex[:8]}"
         try:
             yield url
         finally:
-            engine.Bucket(url).clear("")
+            engine.Bucket(url, **patience).clear("")
     else:
         made = tempfile.mkdtemp(prefix="tool-", dir=target)
         try:

@@ -22,6 +22,10 @@ CHUNK_BYTES = 4 << 20
 SMALLEST_CHUNK = 1 << 20
 
 
+# What is left out of a target that nothing of a study can be measured on.
+EVERY = "every setting"
+
+
 @dataclass(frozen=True)
 class Missing:
     """What cannot be done here: levels, with the target's label, and why.
@@ -36,8 +40,13 @@ class Missing:
 
     @property
     def name(self) -> str:
-        """What is missing, for people: `part a storage=gds`."""
-        return setting_name({k: v for k, v in self.rule.items() if k != "target"})
+        """What is missing, for people: `part a storage=gds`; all of it where no factor tells."""
+        return setting_name(self.levels) or EVERY
+
+    @property
+    def levels(self) -> dict[str, Any]:
+        """The rule without the target."""
+        return {name: level for name, level in self.rule.items() if name != "target"}
 
 
 @dataclass(frozen=True)

@@ -261,6 +261,7 @@ impl<'a> Job<'a> {
 
     /// Tidies up after a failure, whose cause is what matters: a shard that stays is an orphan, for the next save or `clean`.
     fn remove_shards(&self) {
+        self.storage.resume();
         let ours = format!("shard-{}-", self.id);
         for name in self.storage.list().unwrap_or_default() {
             if name.starts_with(&ours) {

@@ -21,11 +21,13 @@ pub fn memory_bytes() -> Option<u64> {
 /// The tightest CPU quota, in CPUs, of our group and those above it.
 pub fn cpus() -> Option<f64> {
     let new = groups("").into_iter().filter_map(|dir| quota(&read(dir.join("cpu.max"))?));
-    let old = groups("cpu").into_iter().filter_map(|dir| {
-        let (quota_us, period_us) = (read(dir.join("cpu.cfs_quota_us"))?, read(dir.join("cpu.cfs_period_us"))?);
-        quota(&format!("{quota_us} {period_us}"))
-    });
-    new.chain(old).reduce(f64::min)
+    new.chain(groups("cpu").into_iter().filter_map(|dir| old_quota(&dir))).reduce(f64::min)
+}
+
+/// The CPU quota of a group of version 1.
+fn old_quota(dir: &Path) -> Option<f64> {
+    let (quota_us, period_us) = (read(dir.join("cpu.cfs_quota_us"))?, read(dir.join("cpu.cfs_period_us"))?);
+    quota(&format!("{quota_us} {period_us}"))
 }
 
 /// Where a group's `cpu.stat` says for how long its quota kept it from running since it was made.
@@ -33,16 +35,21 @@ pub struct Throttled {
     file: Kept,
     name: &'static str,
     unit_ns: u64,
+    /// Without one the count stands still.
+    pub has_quota: bool,
 }
 
 /// Of our group and those above it, where there is such a count; open, to be read often.
 pub fn throttled() -> Vec<Throttled> {
-    let of = |controller, name, unit_ns| {
-        let open = move |dir: PathBuf| Some(Throttled { file: Kept::open(dir.join("cpu.stat"))?, name, unit_ns });
-        groups(controller).into_iter().filter_map(open)
-    };
-    let all = of("", "throttled_usec", 1000).chain(of("cpu", "throttled_time", 1));
-    all.filter(|group| group.ns().is_some()).collect()
+    let new = groups("").into_iter().filter_map(|dir| {
+        let has_quota = read(dir.join("cpu.max")).is_some_and(|text| quota(&text).is_some());
+        Some(Throttled { file: Kept::open(dir.join("cpu.stat"))?, name: "throttled_usec", unit_ns: 1000, has_quota })
+    });
+    let old = groups("cpu").into_iter().filter_map(|dir| {
+        let has_quota = old_quota(&dir).is_some();
+        Some(Throttled { file: Kept::open(dir.join("cpu.stat"))?, name: "throttled_time", unit_ns: 1, has_quota })
+    });
+    new.chain(old).filter(|group| group.ns().is_some()).collect()
 }
 
 impl Throttled {
@@ -125,8 +132,13 @@ fn group(cgroup: &str, controller: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A group that was never kept from running.
+    pub(crate) fn never_stopped(has_quota: bool) -> Throttled {
+        Throttled { file: Kept::open("/proc/self/cgroup").unwrap(), name: "throttled_usec", unit_ns: 1000, has_quota }
+    }
 
     #[test]
     fn quotas_are_cpus() {

@@ -1,8 +1,6 @@
 //! What stands around one trial: looked at again for each that starts a second after the last look, since a run may be resumed
 //! under other limits.
 
-use std::path::Path;
-
 use super::{cgroup, interposed, memory, target};
 use crate::measure::clock;
 use crate::measure::device::BlockDevice;
@@ -10,15 +8,14 @@ use crate::measure::kernel::Fresh;
 use crate::measure::mount;
 use crate::record::{Conditions, Mount};
 
-/// Looks round; `directory` is the target, where it is one.
-pub(crate) fn conditions(directory: Option<&Path>, device: Option<&BlockDevice>) -> Conditions {
-    // What is mounted is looked up each time: a study may mount what it measures between two trials.
+/// Looks round; `mount` is what the target lies on, looked up for each trial: a study may mount what it measures between two.
+pub(crate) fn conditions(mount: Option<&mount::Mount>, device: Option<&BlockDevice>) -> Conditions {
     Conditions {
-        mount: directory.and_then(mount::of).map(|found| Mount {
+        mount: mount.map(|found| Mount {
             class: target::classify(&found.filesystem, &found.source),
-            filesystem: found.filesystem,
-            source: found.source,
-            options: found.options,
+            filesystem: found.filesystem.clone(),
+            source: found.source.clone(),
+            options: found.options.clone(),
         }),
         ..FOUND.with(device.cloned(), || find(device), Conditions::clone)
     }
@@ -42,13 +39,15 @@ fn find(device: Option<&BlockDevice>) -> Conditions {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn this_machine_is_described() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let device = BlockDevice::of(here).ok();
-        let found = conditions(Some(here), device.as_ref());
+        let found = conditions(mount::of(here).as_ref(), device.as_ref());
         assert!((1..1_000_000).contains(&found.clock_tick_ns), "{}", found.clock_tick_ns);
         assert!(found.mount.is_some_and(|mount| !mount.options.is_empty()));
         assert!(found.memory_bytes > Some(1 << 20));

@@ -1,15 +1,26 @@
 //! A latency distribution that can be recorded in the hot loop.
 
+use std::ops::RangeInclusive;
+use std::sync::Mutex;
+
 use crate::record::{Counted, Latency};
 
 /// The longest latency told apart: one hour. Longer ones count as one hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 
+/// Buckets in each doubling of the latency: three significant digits. Below twice as many each value has its own.
+const STEPS: usize = 1 << STEP_BITS;
+const STEP_BITS: u32 = 10;
+/// All buckets.
+const LEN: usize = bucket(LONGEST_NS) + 1;
+
 /// Latencies from 1 ns to 1 h at three significant digits; recording neither allocates nor searches.
-/// One histogram holds about 260 KiB, of which a workload touches a few lines.
+///
+/// The buckets are HdrHistogram's; its own crate makes and clears all of the 260 KiB for each histogram, which takes longer than
+/// a short phase. Here they are used again, and what is cleared and searched is what lies between the least and the greatest.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    counts: Option<hdrhistogram::Histogram<u64>>,
+    buckets: Option<Box<[u64]>>,
     // Kept exactly: buckets would round them.
     sum_ns: u128,
     min_ns: u64,
@@ -25,18 +36,20 @@ impl Default for Histogram {
 impl Histogram {
     /// An empty histogram.
     pub fn new() -> Self {
-        Self { counts: Some(room()), ..Self::rare() }
+        let mut empty = Self::rare();
+        empty.buckets = Some(room());
+        empty
     }
 
-    /// An empty histogram of what may never happen: its memory is made with the first latency.
+    /// An empty histogram of what may never happen: its memory is taken with the first latency.
     pub const fn rare() -> Self {
-        Self { counts: None, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+        Self { buckets: None, sum_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
     /// Counts one latency in nanoseconds.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        self.counts.get_or_insert_with(room).saturating_record(ns);
+        self.buckets.get_or_insert_with(room)[bucket(ns.min(LONGEST_NS))] += 1;
         self.sum_ns += u128::from(ns);
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
@@ -44,10 +57,10 @@ impl Histogram {
 
     /// Adds another worker's latencies.
     pub fn merge(&mut self, other: &Self) {
-        match (&mut self.counts, &other.counts) {
-            (Some(counts), Some(more)) => counts.add(more).expect("all histograms have the same bounds"),
-            (none, Some(more)) => *none = Some(more.clone()),
-            (_, None) => {}
+        let Some((theirs, touched)) = other.touched() else { return };
+        let mine = self.buckets.get_or_insert_with(room);
+        for (mine, more) in mine[touched.clone()].iter_mut().zip(&theirs[touched]) {
+            *mine += more;
         }
         self.sum_ns += other.sum_ns;
         self.min_ns = self.min_ns.min(other.min_ns);
@@ -56,8 +69,7 @@ impl Histogram {
 
     /// As it was counted: what several processes counted can be added up.
     pub fn counted(&self) -> Counted {
-        let steps = self.counts.iter().flat_map(|counts| counts.iter_recorded());
-        let (values, counts) = steps.map(|step| (step.value_iterated_to(), step.count_at_value())).unzip();
+        let (values, counts) = self.steps().unzip();
         Counted {
             values,
             counts,
@@ -69,9 +81,11 @@ impl Histogram {
 
     /// The distribution; `None` when nothing was recorded.
     pub fn summary(&self) -> Option<Latency> {
-        let counts = self.counts.as_ref().filter(|counts| !counts.is_empty())?;
-        let count = counts.len();
-        let [p50_ns, p90_ns, p99_ns, p99_9_ns, p99_99_ns] = self.quantiles(counts, [0.5, 0.9, 0.99, 0.999, 0.9999]);
+        let count: u64 = self.steps().map(|(_, count)| count).sum();
+        if count == 0 {
+            return None;
+        }
+        let [p50_ns, p90_ns, p99_ns, p99_9_ns, p99_99_ns] = self.quantiles(count, [0.5, 0.9, 0.99, 0.999, 0.9999]);
         Some(Latency {
             count,
             min_ns: self.min_ns,
@@ -84,28 +98,74 @@ impl Histogram {
             max_ns: self.max_ns,
         })
     }
-}
 
-impl Histogram {
-    /// Values that such shares of all, in rising order, do not exceed; found on one way through the counts.
-    fn quantiles<const N: usize>(&self, counts: &hdrhistogram::Histogram<u64>, shares: [f64; N]) -> [u64; N] {
-        let (mut steps, mut below, mut value) = (counts.iter_recorded(), 0, 0);
+    /// Values that such shares of all `count`, in rising order, do not exceed; found on one way through the buckets.
+    fn quantiles<const N: usize>(&self, count: u64, shares: [f64; N]) -> [u64; N] {
+        let (mut steps, mut below, mut value) = (self.steps(), 0, 0);
         shares.map(|share| {
-            let rank = ((share * counts.len() as f64).ceil() as u64).max(1);
+            let rank = ((share * count as f64).ceil() as u64).max(1);
             while below < rank
-                && let Some(step) = steps.next()
+                && let Some((next, more)) = steps.next()
             {
-                below += step.count_since_last_iteration();
-                value = step.value_iterated_to();
+                (below, value) = (below + more, next);
             }
             // A bucket's upper edge may lie beyond the largest value seen.
             value.clamp(self.min_ns, self.max_ns)
         })
     }
+
+    /// The value of each bucket that is not empty, rising, and what it counts.
+    fn steps(&self) -> impl Iterator<Item = (u64, u64)> {
+        let all = self.touched().into_iter().flat_map(|(buckets, touched)| {
+            let first = *touched.start();
+            buckets[touched].iter().enumerate().map(move |(index, count)| (first + index, *count))
+        });
+        all.filter(|(_, count)| *count > 0).map(|(index, count)| (highest(index), count))
+    }
+
+    /// The buckets, and those of them that can be other than empty; `None` when nothing was recorded.
+    fn touched(&self) -> Option<(&[u64], RangeInclusive<usize>)> {
+        let range = bucket(self.min_ns.min(LONGEST_NS))..=bucket(self.max_ns.min(LONGEST_NS));
+        self.buckets.as_deref().filter(|_| self.min_ns <= self.max_ns).map(|buckets| (buckets, range))
+    }
 }
 
-fn room() -> hdrhistogram::Histogram<u64> {
-    hdrhistogram::Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("constant bounds are valid")
+impl Drop for Histogram {
+    /// Leaves the memory to the next one, empty.
+    fn drop(&mut self) {
+        let touched = self.touched().map(|(_, touched)| touched);
+        let Some(mut buckets) = self.buckets.take() else { return };
+        if let Some(touched) = touched {
+            buckets[touched].fill(0);
+        }
+        let mut spare = SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if spare.len() < SPARES {
+            spare.push(buckets);
+        }
+    }
+}
+
+/// Memory of histograms that are gone, empty.
+static SPARE: Mutex<Vec<Box<[u64]>>> = Mutex::new(Vec::new());
+/// As many are kept as the workers of a large trial have: some 16 MiB at most.
+const SPARES: usize = 64;
+
+fn room() -> Box<[u64]> {
+    let spare = SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+    spare.unwrap_or_else(|| vec![0; LEN].into_boxed_slice())
+}
+
+/// The bucket of a latency.
+const fn bucket(ns: u64) -> usize {
+    // Doublings beyond the values that have a bucket each.
+    let doublings = (ns | (2 * STEPS as u64 - 1)).ilog2() - STEP_BITS;
+    (doublings as usize) * STEPS + (ns >> doublings) as usize
+}
+
+/// The greatest latency in a bucket.
+const fn highest(bucket: usize) -> u64 {
+    let doublings = (bucket / STEPS).saturating_sub(1);
+    (((bucket - doublings * STEPS) as u64 + 1) << doublings) - 1
 }
 
 #[cfg(test)]
@@ -129,6 +189,39 @@ mod tests {
         }
         assert_eq!((latency.count, latency.min_ns, latency.max_ns), (100_000, 1000, 100_000_000));
         assert_eq!(latency.mean_ns, 50_000_500);
+    }
+
+    /// HdrHistogram's own crate lays out the same buckets.
+    #[test]
+    fn buckets_are_those_of_hdr_histogram() {
+        let hdr = || hdrhistogram::Histogram::<u64>::new_with_bounds(1, LONGEST_NS, 3).unwrap();
+        let edges = (0..42).map(|bit| 1u64 << bit).flat_map(|power| [power - 1, power, power + 1]);
+        let draws = (1..5000u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (20 + n % 43));
+        let (mut ours, mut theirs) = (Histogram::new(), hdr());
+        for ns in edges.chain(draws).filter(|ns| *ns <= LONGEST_NS) {
+            ours.record(ns);
+            theirs.record(ns).unwrap();
+            assert_eq!(highest(bucket(ns)), theirs.highest_equivalent(ns), "{ns}");
+        }
+        let expected: Vec<_> = theirs.iter_recorded().map(|s| (s.value_iterated_to(), s.count_at_value())).collect();
+        assert_eq!(ours.steps().collect::<Vec<_>>(), expected);
+        for (share, found) in [(0.5, ours.summary().unwrap().p50_ns), (0.99, ours.summary().unwrap().p99_ns)] {
+            assert_eq!(found, theirs.value_at_quantile(share));
+        }
+    }
+
+    #[test]
+    fn memory_that_is_used_again_is_empty() {
+        for _ in 0..3 {
+            let mut used = Histogram::new();
+            assert!(used.buckets.as_ref().unwrap().iter().all(|count| *count == 0));
+            for ns in [0, 1, 2047, 2048, 1 << 40, u64::MAX] {
+                used.record(ns);
+            }
+            let mut other = Histogram::rare();
+            other.merge(&used);
+            assert_eq!(other.steps().map(|(_, count)| count).sum::<u64>(), 6);
+        }
     }
 
     #[test]

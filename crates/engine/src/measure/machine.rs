@@ -1,5 +1,7 @@
 //! What the whole machine did meanwhile: its processors, the hypervisor, the limits of our control group.
 
+use std::sync::Mutex;
+
 use super::kernel::{Fresh, Kept};
 use super::{clock, cpu};
 use crate::host::cgroup::{self, Throttled};
@@ -19,28 +21,25 @@ pub struct Snapshot {
 
 /// The counters now; `None` where `/proc/stat` cannot be read.
 pub fn snapshot() -> Option<Snapshot> {
-    // SAFETY: sysconf has no preconditions.
-    let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    let tick_ns = 1_000_000_000 / u64::try_from(ticks_per_s).ok().filter(|&ticks| ticks > 0)?;
+    static LAST: Mutex<Option<Snapshot>> = Mutex::new(None);
     FILES.with((), Files::open, |files| {
-        let (cpus, busy, steal) = files.stat.as_ref()?.look(parse)?;
-        let own = cpu::process();
-        Some(Snapshot {
-            at_ns: clock::now(),
-            cpus,
-            busy_ns: busy * tick_ns,
-            steal_ns: steal * tick_ns,
-            own_ns: own.user_ns + own.system_ns,
-            throttled_ns: files.throttled.iter().filter_map(Throttled::ns).max(),
-            thermal_throttles: files.thermal_throttles(),
-        })
+        let mut last = LAST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !last.as_ref().is_some_and(|last| files.are_as_at(last)) {
+            *last = files.look();
+        }
+        last.clone()
     })
 }
 
-/// Read twice in each phase, so they stay open; opened again each second, for a process can be put into another group.
+/// A look is good for so long at most.
+const GOOD_FOR_NS: u64 = 1_000_000;
+
+/// Read around each phase, so they stay open; opened again each second, for a process can be put into another group.
 static FILES: Fresh<(), Files> = Fresh::new();
 
 struct Files {
+    /// In which `/proc/stat` counts.
+    tick_ns: u64,
     stat: Option<Kept>,
     throttled: Vec<Throttled>,
     /// Of each processor.
@@ -52,7 +51,32 @@ impl Files {
         let of =
             |cpu: usize| Kept::open(format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"));
         let thermal = (0..).map_while(of).collect();
-        Self { stat: Kept::open("/proc/stat"), throttled: cgroup::throttled(), thermal }
+        // SAFETY: sysconf has no preconditions.
+        let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+        let tick_ns = 1_000_000_000 / u64::try_from(ticks_per_s).unwrap_or(0).max(1);
+        Self { tick_ns, stat: Kept::open("/proc/stat"), throttled: cgroup::throttled(), thermal }
+    }
+
+    fn look(&self) -> Option<Snapshot> {
+        let (cpus, busy, steal) = self.stat.as_ref()?.look(parse)?;
+        let own = cpu::process();
+        Some(Snapshot {
+            at_ns: clock::now(),
+            cpus,
+            busy_ns: busy * self.tick_ns,
+            steal_ns: steal * self.tick_ns,
+            own_ns: own.user_ns + own.system_ns,
+            throttled_ns: self.throttled.iter().filter_map(Throttled::ns).max(),
+            thermal_throttles: self.thermal_throttles(),
+        })
+    }
+
+    /// Whether another look would tell nothing new. `/proc/stat` counts in steps of milliseconds, and the kernel takes as long to
+    /// make it as a short phase lasts: a look is good until the processors together have had time for one step. What a quota
+    /// takes away is counted at once, and told at once.
+    fn are_as_at(&self, last: &Snapshot) -> bool {
+        let step_ns = self.tick_ns / u64::from(last.cpus.max(1));
+        clock::now() < last.at_ns + step_ns.min(GOOD_FOR_NS) && !self.throttled.iter().any(|group| group.has_quota)
     }
 
     /// How often the processors have slowed down for heat; `None` where they do not count it (virtual machines, most ARM).
@@ -63,10 +87,10 @@ impl Files {
 }
 
 impl Snapshot {
-    /// What happened between an earlier snapshot and this one.
-    pub fn since(&self, earlier: &Self) -> record::Machine {
+    /// What happened between an earlier snapshot and this one; `None` where that was one look: too short to be told.
+    pub fn since(&self, earlier: &Self) -> Option<record::Machine> {
         let more = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
-        record::Machine {
+        (self.at_ns > earlier.at_ns).then(|| record::Machine {
             elapsed_ns: self.at_ns.saturating_sub(earlier.at_ns),
             cpus: self.cpus,
             busy_ns: self.busy_ns.saturating_sub(earlier.busy_ns),
@@ -74,7 +98,7 @@ impl Snapshot {
             steal_ns: self.steal_ns.saturating_sub(earlier.steal_ns),
             throttled_ns: more(self.throttled_ns, earlier.throttled_ns),
             thermal_throttles: more(self.thermal_throttles, earlier.thermal_throttles),
-        }
+        })
     }
 }
 
@@ -109,8 +133,23 @@ mod tests {
         while cpu::thread_ns() - start < 200_000_000 {
             std::hint::spin_loop();
         }
-        let after = snapshot().unwrap().since(&before);
+        let after = snapshot().unwrap().since(&before).unwrap();
         assert!(after.own_ns >= 200_000_000 && after.busy_ns >= 150_000_000, "{after:?}");
         assert!(after.cpus >= 1 && after.elapsed_ns >= 200_000_000, "{after:?}");
+    }
+
+    #[test]
+    fn a_look_is_good_for_a_step_of_the_counters_unless_a_quota_counts_at_once() {
+        let mut files = Files::open();
+        let old = |age_ns| Snapshot { at_ns: clock::now() - age_ns, cpus: 1, ..files.look().unwrap() };
+        let [new, long_ago] = [0, GOOD_FOR_NS].map(old);
+        let many = Snapshot { at_ns: clock::now() - GOOD_FOR_NS / 2, cpus: 1000, ..new.clone() };
+        let quota = |has_quota| crate::host::cgroup::tests::never_stopped(has_quota);
+        files.throttled = vec![quota(false)];
+        assert!(files.are_as_at(&Snapshot { at_ns: clock::now(), ..new.clone() }));
+        assert!(!files.are_as_at(&long_ago) && !files.are_as_at(&many));
+        files.throttled.push(quota(true));
+        assert!(!files.are_as_at(&Snapshot { at_ns: clock::now(), ..new.clone() }));
+        assert_eq!(new.since(&new), None, "one look tells of no time");
     }
 }

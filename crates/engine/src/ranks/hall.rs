@@ -5,15 +5,17 @@
 //! others. What is rare is not said here: a rank that has failed, ranks at different places and more numbers than there is room
 //! for make all of them meet [`Met::Apart`], by messages.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+mod board;
+mod wait;
+
 use std::io;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use rustix::thread::futex::{self, Flags};
-
+use self::board::{Board, HEAD};
+use self::wait::{Wait, Word};
 use super::START;
 use super::shared::{Address, Shared};
 use crate::error::Result;
@@ -21,10 +23,6 @@ use crate::measure::clock;
 
 /// Numbers that a rank can say.
 const ROOM: usize = 64;
-/// For so long it is looked whether all are here: longer than waking up takes, too short to disturb who still measures.
-const SPIN_NS: u64 = 100_000;
-/// Who sleeps looks again after so long whether it is to wait any longer.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// The second meeting at the start of a phase, at which nothing is said: the ranks leave it together.
 pub const LEAVING: &str = "leaving";
@@ -63,9 +61,19 @@ pub struct Visit {
 /// Where a rank stands.
 #[derive(Debug, Default)]
 struct Stand {
+    /// What it does there: `waiting at `, for example.
+    does: &'static str,
     place: String,
     met_ns: u64,
     left_ns: Vec<(String, u64)>,
+}
+
+impl Stand {
+    /// Called around each meeting, so nothing is made for it.
+    fn does(&mut self, does: &'static str, place: &str) {
+        self.does = does;
+        place.clone_into(&mut self.place);
+    }
 }
 
 /// The memory, seen from one rank.
@@ -74,24 +82,13 @@ pub struct Hall {
     seats: usize,
     ranks: usize,
     seat: usize,
-    /// Each rank has a processor: one that looks takes it from none of the others.
-    spins: bool,
+    wait: Wait,
     stand: Mutex<Stand>,
     gone: AtomicBool,
 }
 
-/// Alone in its line of the processors' caches.
-#[repr(align(128))]
-struct Line(AtomicU32);
-
-/// What is said: whether to meet apart, the place, how many numbers, and these.
-struct Board<'a>(&'a [AtomicU64]);
-
-const APART: usize = 0;
-const PLACE: usize = 1;
-const COUNT: usize = 2;
-const HEAD: usize = 8;
-const LINES: usize = 2 * size_of::<Line>();
+/// Bytes before the boards: how many have come, and how often the door was opened.
+const WORDS: usize = 2 * size_of::<Word>();
 
 impl Hall {
     /// For `seats` ranks of this node, of `ranks` in all; its maker has the first seat. `cores` are those that they may run on.
@@ -106,8 +103,8 @@ impl Hall {
     }
 
     fn with(shared: Shared, seat: usize, seats: usize, ranks: usize, cores: usize) -> Self {
-        let spins = seats <= cores;
-        Self { shared, seats, ranks, seat, spins, stand: Mutex::default(), gone: AtomicBool::new(false) }
+        let wait = Wait::new(seats <= cores);
+        Self { shared, seats, ranks, seat, wait, stand: Mutex::default(), gone: AtomicBool::new(false) }
     }
 
     /// How the other ranks find it.
@@ -123,12 +120,13 @@ impl Hall {
 
     /// Where this rank was seen last: at a meeting or behind it; empty before the first.
     pub fn place(&self) -> String {
-        self.stand().place.clone()
+        let stand = self.stand();
+        format!("{}{}", stand.does, stand.place)
     }
 
     /// Says where this rank is, apart from meetings.
     pub fn say(&self, place: &str) {
-        place.clone_into(&mut self.stand().place);
+        self.stand().does("", place);
     }
 
     /// How long ago this rank met the others.
@@ -148,7 +146,7 @@ impl Hall {
 
     /// Meets the others `at` a place that all come to. `apart`: what this rank has to say cannot be said here.
     pub fn meet(&self, visit: &Visit, at: &str, numbers: &[u64], apart: bool) -> Met {
-        self.say(&format!("waiting at {at}"));
+        self.stand().does("waiting at ", at);
         let mut met = self.round(visit, at, numbers, apart);
         if let (Some(phase), Met::All(_)) = (at.strip_prefix(START), &met) {
             // Some were woken for that, others were awake: all are now, and leave together.
@@ -159,7 +157,7 @@ impl Hall {
         }
         if let Met::All(_) = met {
             let mut stand = self.stand();
-            stand.place = format!("behind {at}");
+            stand.does("behind ", at);
             stand.met_ns = clock::now();
         }
         met
@@ -172,11 +170,11 @@ impl Hall {
     fn round(&self, visit: &Visit, at: &str, numbers: &[u64], apart: bool) -> Met {
         let [came, turn] = self.door();
         // It does not turn before this rank has come.
-        let now = turn.load(Acquire);
+        let now = turn.value();
         let side = now as usize & 1;
         self.seat(side, self.seat).write(at, numbers, apart);
         let all = visit.seats as u32;
-        let last = came.fetch_add(1, AcqRel) + 1 == all;
+        let last = came.add() == all;
         let opens = if visit.beyond.is_some() { self.seat == 0 } else { last };
         if opens {
             if let Err(met) = self.until(visit, came, |count| count == all) {
@@ -193,12 +191,12 @@ impl Hall {
             };
             let fits = answer.as_ref().is_some_and(|numbers| numbers.len() <= self.ranks * ROOM);
             self.answer(side).write("", answer.as_deref().unwrap_or_default(), !fits);
-            came.store(0, Relaxed);
-            turn.store(now.wrapping_add(1), Release);
-            wake(turn);
+            came.set(0);
+            turn.set(now.wrapping_add(1));
+            turn.wake();
         } else {
             if last {
-                wake(came);
+                came.wake();
             }
             if let Err(met) = self.until(visit, turn, |turned| turned != now) {
                 return met;
@@ -216,19 +214,14 @@ impl Hall {
     }
 
     /// Waits until `done` is true of `word`, which somebody changes and then wakes who waits for it.
-    fn until(&self, visit: &Visit, word: &AtomicU32, done: impl Fn(u32) -> bool) -> std::result::Result<(), Met> {
-        let began = clock::now();
-        while self.spins && clock::now() - began < SPIN_NS {
-            for _ in 0..16 {
-                if done(word.load(Acquire)) {
-                    return Ok(());
-                }
-                std::hint::spin_loop();
-            }
+    fn until(&self, visit: &Visit, word: &Word, done: impl Fn(u32) -> bool) -> std::result::Result<(), Met> {
+        if self.wait.look(|| done(word.value())) {
+            return Ok(());
         }
+        let began = clock::now();
         let limit = visit.patience + self.since_met().mul_f64(visit.times);
         loop {
-            let now = word.load(Acquire);
+            let now = word.value();
             if done(now) {
                 return Ok(());
             }
@@ -238,17 +231,15 @@ impl Hall {
             if clock::now() - began > limit.as_nanos() as u64 {
                 return Err(Met::Late(limit));
             }
-            let slice = SLICE.try_into().expect("a tenth of a second");
-            // Whatever ends the sleep: it is looked again.
-            let _ = futex::wait(word, Flags::empty(), now, Some(&slice));
+            word.sleep(now);
         }
     }
 
     /// How many have come, and how often the door was opened.
-    fn door(&self) -> [&AtomicU32; 2] {
+    fn door(&self) -> [&Word; 2] {
         // SAFETY: all have the same layout, made of atomics.
-        let lines: &[Line] = unsafe { self.shared.at(0, 2) };
-        [&lines[0].0, &lines[1].0]
+        let words: &[Word] = unsafe { self.shared.at(0, 2) };
+        [&words[0], &words[1]]
     }
 
     /// What a rank says; two sides in turns, for a quick one writes the next while a slow one reads.
@@ -264,43 +255,12 @@ impl Hall {
 
     fn board(&self, first: usize, len: usize) -> Board<'_> {
         // SAFETY: all have the same layout, made of atomics.
-        Board(unsafe { self.shared.at(LINES + first * size_of::<AtomicU64>(), len) })
-    }
-}
-
-impl Board<'_> {
-    fn write(&self, place: &str, numbers: &[u64], apart: bool) {
-        let fits = numbers.len() <= self.0.len() - HEAD;
-        let mut hash = DefaultHasher::new();
-        place.hash(&mut hash);
-        self.0[APART].store(u64::from(apart || !fits), Relaxed);
-        self.0[PLACE].store(hash.finish(), Relaxed);
-        self.0[COUNT].store(if fits { numbers.len() as u64 } else { 0 }, Relaxed);
-        for (word, number) in self.0[HEAD..].iter().zip(numbers) {
-            word.store(*number, Relaxed);
-        }
-    }
-
-    fn apart(&self) -> bool {
-        self.0[APART].load(Relaxed) != 0
-    }
-
-    fn place(&self) -> u64 {
-        self.0[PLACE].load(Relaxed)
-    }
-
-    fn numbers(&self) -> impl Iterator<Item = u64> {
-        let count = self.0[COUNT].load(Relaxed) as usize;
-        self.0[HEAD..].iter().take(count).map(|word| word.load(Relaxed))
+        Board(unsafe { self.shared.at(WORDS + first * size_of::<AtomicU64>(), len) })
     }
 }
 
 fn bytes(seats: usize, ranks: usize) -> usize {
-    LINES + 2 * size_of::<AtomicU64>() * (seats * (HEAD + ROOM) + HEAD + ranks * ROOM)
-}
-
-fn wake(word: &AtomicU32) {
-    let _ = futex::wake(word, Flags::empty(), i32::MAX as u32);
+    WORDS + 2 * size_of::<AtomicU64>() * (seats * (HEAD + ROOM) + HEAD + ranks * ROOM)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! A directory of files: the storage that `posix` and `uring` are. They differ only in how they queue I/Os.
 
+mod direct;
 mod file;
+mod lock;
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -9,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, OFlags, flock, statvfs};
+use rustix::fs::{OFlags, statvfs};
 
 use self::file::DirectoryFile;
 use super::{File, Lock, Queue, Storage};
@@ -50,7 +52,7 @@ impl Directory {
         }
         let filesystem = mount::of(path).map(|m| m.filesystem).unwrap_or_default();
         if direct && matches!(filesystem.as_str(), "tmpfs" | "ramfs") {
-            return Err(no_direct(path, &filesystem));
+            return Err(direct::refused(path, &filesystem));
         }
         let path = path.to_path_buf();
         Self { queueing, path, direct, alignment_bytes: 0, memory_alignment: 1, filesystem }.aligned()
@@ -79,14 +81,14 @@ impl Directory {
         let path = self.path.join(format!(".savemark-probe-{}{:020}", std::process::id(), clock::unix_now()));
         match self.create_file(&path) {
             Ok(_) => {
-                let found = direct_io_alignment(&path);
+                let found = direct::alignment(&path);
                 let _ = fs::remove_file(&path);
                 Ok(found)
             }
             Err(e) if matches!(e.errno(), Some(libc::EROFS | libc::EACCES | libc::EPERM)) => {
                 let Some(name) = self.list()?.into_iter().next() else { return Err(e) };
                 self.open_existing(&name, false)?;
-                Ok(direct_io_alignment(&self.path.join(name)))
+                Ok(direct::alignment(&self.path.join(name)))
             }
             Err(e) => Err(e),
         }
@@ -115,7 +117,7 @@ impl Directory {
                 if what == "create" {
                     let _ = fs::remove_file(path);
                 }
-                no_direct(&self.path, &self.filesystem)
+                direct::refused(&self.path, &self.filesystem)
             }
             _ => Error::io(what, path, e),
         })
@@ -124,15 +126,6 @@ impl Directory {
     fn opened(&self, names: &[String]) -> Result<Vec<fs::File>> {
         let open = |path: PathBuf| fs::File::open(&path).map_err(|e| Error::io("open", &path, e));
         names.iter().map(|name| open(self.path.join(name))).collect()
-    }
-
-    fn with_files(&self, names: &[String], act: impl Fn(&fs::File, &Path) -> Result<()>) -> Result<()> {
-        for name in names {
-            let path = self.path.join(name);
-            let file = fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?;
-            act(&file, &path)?;
-        }
-        Ok(())
     }
 }
 
@@ -245,23 +238,16 @@ impl Storage for Directory {
         synced.map_err(|e| Error::io("fsync the directory", &self.path, e))
     }
 
-    /// flock on the directory itself: no lock file to leave behind, and the kernel releases it on `kill -9`.
     fn lock(&self) -> Result<Box<dyn Lock>> {
-        let directory = fs::File::open(&self.path).map_err(|e| Error::io("open", &self.path, e))?;
-        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Box::new(DirectoryLock(directory))),
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                Err(Error::refused(format!("another save into {} is under way", self.path.display()))
-                    .hint("wait for it, or save into another directory"))
-            }
-            Err(e) => Err(Error::io("lock", &self.path, e)),
-        }
+        lock::take(&self.path)
     }
 
     /// Writes back and drops the clean pages of `names`.
     fn evict(&self, names: &[String]) -> Result<()> {
-        self.with_files(names, |file, path| {
-            cache::evict(file.as_fd()).map_err(|e| Error::io("drop the cache of", path, e))
+        // One at a time: there may be more than a process may open.
+        names.iter().map(|name| self.path.join(name)).try_for_each(|path| {
+            let file = fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?;
+            cache::evict(file.as_fd()).map_err(|e| Error::io("drop the cache of", &path, e))
         })
     }
 
@@ -273,32 +259,12 @@ impl Storage for Directory {
     fn extents(&self, names: &[String]) -> Result<Option<Extents>> {
         Ok(Some(extents::of(&self.opened(names)?)))
     }
-}
 
-struct DirectoryLock(fs::File);
-impl Lock for DirectoryLock {}
-impl Drop for DirectoryLock {
-    /// Closing the file is not enough: a process forked at this moment holds it too, until it executes its program.
-    fn drop(&mut self) {
-        let _ = flock(&self.0, FlockOperation::Unlock);
+    /// Both of files that are opened once.
+    fn look(&self, names: &[String]) -> Result<(Cache, Option<Extents>)> {
+        let files = self.opened(names)?;
+        Ok((cache::residency(&files), Some(extents::of(&files))))
     }
-}
-
-/// Alignment of offsets and of memory that statx reports for direct I/O (STATX_DIOALIGN, Linux 6.1 and later).
-fn direct_io_alignment(path: &Path) -> Option<(u64, usize)> {
-    let path = std::ffi::CString::new(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())).ok()?;
-    // SAFETY: `statx` is plain data, and the path is a C string.
-    let mut found: libc::statx = unsafe { std::mem::zeroed() };
-    let result = unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), 0, libc::STATX_DIOALIGN, &mut found) };
-    let known = result == 0 && found.stx_mask & libc::STATX_DIOALIGN != 0;
-    let (offset, memory) = (found.stx_dio_offset_align, found.stx_dio_mem_align);
-    (known && offset > 0 && memory > 0).then_some((u64::from(offset), memory as usize))
-}
-
-/// A silent buffered run would measure memory and call it a disk.
-fn no_direct(path: &Path, filesystem: &str) -> Error {
-    Error::refused(format!("{} refuses O_DIRECT ({filesystem}). Nothing was written", path.display()))
-        .hint("use --storage posix --no-direct to measure memory, or choose a directory on a disk")
 }
 
 #[cfg(test)]

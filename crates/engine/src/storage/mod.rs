@@ -152,6 +152,12 @@ pub trait Storage: Send + Sync {
     /// Makes the names of created and removed files durable.
     fn sync(&self) -> Result<()>;
 
+    /// Ends all waiting for answers with `interrupted`, where that can take long, until [`Storage::resume`].
+    fn stop(&self) {}
+
+    /// Answers are waited for again: what was begun is to be cleaned up.
+    fn resume(&self) {}
+
     /// Whether [`Storage::lock`] keeps others out. Where it cannot, a save must not sweep up what may be another's.
     fn locks(&self) -> bool {
         true
@@ -170,6 +176,11 @@ pub trait Storage: Send + Sync {
     fn extents(&self, names: &[String]) -> Result<Option<Extents>> {
         let _ = names;
         Ok(None)
+    }
+
+    /// [`Storage::residency`] and [`Storage::extents`] of `names`, before they are read.
+    fn look(&self, names: &[String]) -> Result<(Cache, Option<Extents>)> {
+        Ok((self.residency(names)?, self.extents(names)?))
     }
 }
 

@@ -29,6 +29,7 @@ mod parts;
 mod place;
 mod queue;
 mod reason;
+mod stop;
 mod upload;
 mod uploads;
 mod whole;
@@ -38,7 +39,7 @@ pub use place::Stored;
 pub use uploads::{Parts, Unfinished};
 
 use file::ObjectFile;
-use place::{Place, block_on};
+use place::Place;
 
 /// Options of `object`. Endpoint and credentials come from the environment (`AWS_*`, `GOOGLE_*`, `AZURE_*`), never from here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -150,7 +151,7 @@ impl Object {
 
     /// Multipart uploads below the URL that were neither completed nor aborted: those under way, and those of killed savers.
     pub fn uploads(&self) -> Result<Vec<Unfinished>> {
-        block_on(uploads::list(&self.place))
+        self.place.stop.wait(uploads::list(&self.place))?
     }
 
     /// Unfinished uploads directly below the URL, by the name of the object; none where they cannot be listed.
@@ -170,12 +171,12 @@ impl Object {
 
     /// What has arrived of an unfinished upload.
     pub fn parts(&self, upload: &Unfinished) -> Result<Parts> {
-        block_on(uploads::parts(&self.place, upload))
+        self.place.stop.wait(uploads::parts(&self.place, upload))?
     }
 
     /// Aborts an unfinished upload: its parts, which are paid for, go.
     pub fn abort(&self, upload: &Unfinished) -> Result<()> {
-        block_on(uploads::abort(&self.place, upload))
+        self.place.stop.wait(uploads::abort(&self.place, upload))?
     }
 }
 
@@ -214,7 +215,7 @@ impl Storage for Object {
         Ok(self.writing(name, false))
     }
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
-        Ok(Box::new(queue::ObjectQueue::new(files)))
+        Ok(Box::new(queue::ObjectQueue::new(&self.place, files)))
     }
     /// One GET or PUT for each object, which is there, whole, when that is answered.
     fn queue_of_whole(&self, names: &[String], _: u32) -> Result<Box<dyn Queue>> {
@@ -242,6 +243,12 @@ impl Storage for Object {
     }
     fn sync(&self) -> Result<()> {
         Ok(())
+    }
+    fn stop(&self) {
+        self.place.stop.set();
+    }
+    fn resume(&self) {
+        self.place.stop.lift();
     }
     fn locks(&self) -> bool {
         false

@@ -30,7 +30,8 @@ pub struct CheckpointOptions {
     /// a generated state in the memory of GPU 0, and `gpu:0,1` or `gpu:0-7` for one on several.
     pub state: Option<PathBuf>,
     /// Pinned memory of the host between GPUs and storage, at most. A save with room for the whole state lets the application
-    /// go on when all is copied. When left out: as much as that takes, up to half of the memory that there is.
+    /// go on when all is copied. When left out: as much as that takes, up to half of the memory that there is, which the ranks of
+    /// a node share.
     pub staging: Option<Size>,
     /// What happens to a chunk between memory and storage.
     pub codec: CodecName,
@@ -187,7 +188,7 @@ impl<'a> Checkpoint<'a> {
             CacheState::Cold => bench.storage.evict(&names)?,
             CacheState::Warm => drop(bench.control.unmeasured(|| restore(bench))?),
         }
-        let (cache, extents) = (bench.storage.residency(&names)?, bench.storage.extents(&names)?);
+        let (cache, extents) = bench.storage.look(&names)?;
         let (_, phase) = restore(bench)?;
         Ok(Phase { cache: Some(cache), extents, ..phase })
     }

@@ -102,7 +102,7 @@ impl<'a> Process<'a> {
     fn restore(&mut self, bench: &mut Bench) -> Result<Phase> {
         let names = self.names(bench)?;
         bench.storage.evict(&names)?;
-        let (cache, extents) = (bench.storage.residency(&names)?, bench.storage.extents(&names)?);
+        let (cache, extents) = bench.storage.look(&names)?;
         let start = clock::now();
         let mut phase = match self.options.mode {
             Mode::Stream => {

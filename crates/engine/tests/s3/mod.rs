@@ -37,6 +37,8 @@ pub struct Faults {
     pub silent: bool,
     /// Writes of keys with this end are done, and answered with 500.
     pub lost: Option<&'static str>,
+    /// PUTs are not answered.
+    pub hangs: bool,
     /// Answers all requests with this error alone.
     pub always: Option<(StatusCode, &'static str)>,
 }
@@ -140,6 +142,9 @@ impl Shared {
         let query = uri.query().unwrap_or_default().to_string();
         if let Some((status, code)) = faults.always {
             return refusal(status, code);
+        }
+        if faults.hangs && method == Method::PUT {
+            std::future::pending::<()>().await;
         }
         if self.happens(faults.delays) {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -22,11 +22,39 @@ use crate::control::Control;
 use crate::error::Result;
 use crate::host;
 use crate::measure::clock;
+use crate::ranks::Placement;
 use crate::record::Phase;
+use crate::size::Size;
 use crate::storage::Storage;
 
+/// How much pinned memory there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// As the user says.
+    given: Option<u64>,
+    /// Otherwise they share half of the memory that there is.
+    processes: u64,
+}
+
+impl Limit {
+    /// Of the only process of this machine.
+    pub fn alone(given: Option<Size>) -> Self {
+        Self { given: given.map(|size| size.0), processes: 1 }
+    }
+
+    /// Of one of the ranks of a node.
+    pub fn of(given: Option<Size>, ranks: Placement) -> Self {
+        Self { processes: ranks.per_node as u64, ..Self::alone(given) }
+    }
+
+    /// What the user allows, or what is `wanted`, but not more than this process's part of half of what there is.
+    fn room(self, wanted: u64, available: u64) -> Room {
+        self.given.map_or_else(|| Room::Wanted(wanted.min(available / 2 / self.processes)), Room::Most)
+    }
+}
+
 /// Saves `state` as the checkpoint of `storage`; `staging` bounds the pinned memory in between, which otherwise may grow to the
-/// size of the state, or half of what memory there is.
+/// size of the state, or its part of half of what memory there is.
 ///
 /// The phase says for how long the application had to stand still. `Control::release` tells when that is over.
 ///
@@ -36,7 +64,7 @@ pub fn save(
     state: &GpuState,
     storage: &dyn Storage,
     options: &SaveOptions,
-    staging: Option<u64>,
+    staging: Limit,
     pool: &mut Pool,
     control: &Control,
 ) -> Result<(Manifest, Phase, u64)> {
@@ -64,13 +92,13 @@ pub fn save(
 }
 
 /// Pins the memory that a save of `state` may use, before its clock starts.
-pub fn pin(state: &GpuState, options: &SaveOptions, staging: Option<u64>) -> Result<()> {
+pub fn pin(state: &GpuState, options: &SaveOptions, staging: Limit) -> Result<()> {
     take(state, options.chunk_bytes, staging).1.grow_whole()
 }
 
-fn take(state: &GpuState, chunk_bytes: usize, staging: Option<u64>) -> (Vec<Vec<Cut>>, Arc<Staging>) {
+fn take(state: &GpuState, chunk_bytes: usize, staging: Limit) -> (Vec<Vec<Cut>>, Arc<Staging>) {
     let lanes = state.chunks(chunk_bytes);
-    let room = room(staging, state::room(&lanes, chunk_bytes));
+    let room = staging.room(state::room(&lanes, chunk_bytes), available());
     let staging = Staging::take(&state.gpus()[0], chunk_bytes, room);
     (lanes, staging)
 }
@@ -84,11 +112,11 @@ pub fn restore(
     storage: &dyn Storage,
     options: &RestoreOptions,
     chunk_bytes: u64,
-    staging: Option<u64>,
+    staging: Limit,
     pool: &mut Pool,
     control: &Control,
 ) -> Result<(Manifest, Phase, u64)> {
-    let staging = Staging::take(&state.gpus()[0], chunk_bytes as usize, room(staging, RESTORE_MOST));
+    let staging = Staging::take(&state.gpus()[0], chunk_bytes as usize, staging.room(RESTORE_MOST, available()));
     let sink = Inbound::new(state, Arc::clone(&staging))?;
     // Into the pinned memory, not into a buffer beside it.
     let options = RestoreOptions { in_place: true, ..options.clone() };
@@ -99,10 +127,8 @@ pub fn restore(
 /// A restore is as slow as its storage: what GPUs have not taken yet is never much.
 const RESTORE_MOST: u64 = 1 << 30;
 
-/// What the user allows, or what is wanted, but not more than half of the memory that there is.
-fn room(given: Option<u64>, wanted: u64) -> Room {
-    let half = || host::available_bytes().unwrap_or(u64::MAX) / 2;
-    given.map_or_else(|| Room::Wanted(wanted.min(half())), Room::Most)
+fn available() -> u64 {
+    host::available_bytes().unwrap_or(u64::MAX)
 }
 
 /// Numbers of GPUs from a list such as `0`, `0,1`, `0+1` (where a comma means something else) or `0-7`; `None` if it is none.
@@ -120,4 +146,19 @@ pub fn numbers(list: &str) -> Option<Vec<u32>> {
     distinct.sort_unstable();
     distinct.dedup();
     (distinct.len() == numbers.len()).then_some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ranks_of_a_node_share_what_memory_there_is() {
+        let of = |given, per_node| Limit::of(given, Placement { per_node, ..Placement::default() }).room(1000, 1200);
+        let wanted = |room| if let Room::Wanted(bytes) = room { bytes } else { panic!("{room:?}") };
+        assert_eq!([1, 2, 4].map(|per_node| wanted(of(None, per_node))), [600, 300, 150]);
+        assert_eq!(wanted(Limit::alone(None).room(100, 1200)), 100);
+        // What the user says is each rank's, as all options of a rank are.
+        assert!(matches!(of(Some(Size(700)), 4), Room::Most(700)));
+    }
 }

@@ -136,3 +136,19 @@ fn nobody_waits_without_a_limit_or_after_leaving() {
         assert_eq!(hall.place(), "waiting at here");
     }
 }
+
+#[test]
+fn a_rank_without_a_processor_of_its_own_sleeps_while_others_work() {
+    let (alone, crowded) = (wait::Wait::new(true), wait::Wait::new(false));
+    assert!(alone.look(|| true) && crowded.look(|| true));
+    let looks = std::cell::Cell::new(0);
+    let count = || {
+        looks.set(looks.get() + 1);
+        false
+    };
+    assert!(!crowded.look(count) && looks.get() > 1);
+    crowded.crowd();
+    looks.set(0);
+    assert!(!crowded.look(count) && looks.get() == 1, "woken, not looking");
+    assert!(!alone.look(count) && looks.get() > 2);
+}

@@ -66,6 +66,7 @@ pub fn connect(options: &ObjectOptions, url: &str, environment: &Environment) ->
         prefix,
         endpoint,
         options: options.clone(),
+        stop: Arc::default(),
     })
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::place::{Place, block_on};
+use super::place::Place;
 use super::upload::Upload;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -62,7 +62,7 @@ impl File for ObjectFile {
     }
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let len = buffer.len();
-        let read = block_on(self.place.read(&self.key, offset, buffer));
+        let read = self.place.stop.wait(self.place.read(&self.key, offset, buffer)).map_err(io::Error::other)?;
         read.map_err(|e| io::Error::other(self.read_error(offset, len, &e)))
     }
     fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {

@@ -1,22 +1,29 @@
 //! Requests in flight on the runtime, and those that have ended.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 
 use super::place::{block_on, runtime};
+use super::stop::Stop;
 use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::storage::Completion;
 
 /// Of one queue.
-#[derive(Default)]
 pub struct Flights {
+    stop: Arc<Stop>,
     tasks: JoinSet<Completion>,
     done: Vec<Completion>,
 }
 
 impl Flights {
+    /// None yet; they are waited for until `stop` is set.
+    pub fn new(stop: &Arc<Stop>) -> Self {
+        Self { stop: Arc::clone(stop), tasks: JoinSet::new(), done: Vec::new() }
+    }
+
     /// Starts a request.
     pub fn start(&mut self, request: impl Future<Output = Completion> + Send + 'static) {
         self.tasks.spawn_on(request, runtime().handle());
@@ -38,7 +45,7 @@ impl Flights {
             self.take(ended)?;
         }
         while self.done.len() < min
-            && let Some(ended) = block_on(self.tasks.join_next())
+            && let Some(ended) = self.stop.wait(self.tasks.join_next())?
         {
             self.take(ended)?;
         }
@@ -60,7 +67,7 @@ impl Flights {
     fn wait_for_one(&mut self, until_ns: u64) -> Result<()> {
         let left = Duration::from_nanos(until_ns.saturating_sub(clock::now()));
         let tasks = &mut self.tasks;
-        match block_on(async { tokio::time::timeout(left, tasks.join_next()).await }) {
+        match self.stop.wait(async { tokio::time::timeout(left, tasks.join_next()).await })? {
             Ok(Some(ended)) => self.take(ended),
             _ => Ok(()),
         }
@@ -72,10 +79,16 @@ impl Flights {
     }
 }
 
-impl Drop for Flights {
+impl Flights {
     /// Requests use memory that belongs to the caller: none goes on behind its back.
-    fn drop(&mut self) {
+    pub fn give_up(&mut self) {
         self.tasks.abort_all();
         block_on(async { while self.tasks.join_next().await.is_some() {} });
+    }
+}
+
+impl Drop for Flights {
+    fn drop(&mut self) {
+        self.give_up();
     }
 }

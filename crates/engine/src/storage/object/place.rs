@@ -12,6 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::confirm::Writer;
 use super::connect::S3;
+use super::stop::Stop;
 use super::{ObjectOptions, reason};
 use crate::error::{Error, Result};
 use crate::measure::clock;
@@ -33,6 +34,7 @@ pub struct Place {
     /// Host and port.
     pub endpoint: String,
     pub options: ObjectOptions,
+    pub stop: Arc<Stop>,
 }
 
 /// An object as a listing tells it.
@@ -56,7 +58,7 @@ pub fn runtime() -> &'static Runtime {
     })
 }
 
-/// Waits for a request, on a thread that is not the runtime's.
+/// Waits for a request, whoever wants it to stop, on a thread that is not the runtime's.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     runtime().block_on(future)
 }
@@ -96,7 +98,7 @@ impl Place {
     where
         F: Future<Output = object_store::Result<T>>,
     {
-        block_on(again(self.options.retries, request)).map_err(|e| self.explain(what, name, &e))
+        self.stop.wait(again(self.options.retries, request))?.map_err(|e| self.explain(what, name, &e))
     }
 
     /// Replaces the object `name`, in one request.
@@ -106,7 +108,7 @@ impl Place {
             let (key, payload) = (key.clone(), payload.clone());
             async move { store.put(&key, payload).await }
         };
-        let done = block_on(self.writer.send(self.options.retries, put));
+        let done = self.stop.wait(self.writer.send(self.options.retries, put))?;
         done.map(drop).map_err(|e| self.explain(what, name, &e))
     }
 
@@ -124,7 +126,7 @@ impl Place {
     /// Length of the object `name`, if it exists.
     pub fn head(&self, name: &str) -> Result<Option<u64>> {
         let key = self.key(name);
-        let found = block_on(again(self.options.retries, || self.store.head(&key)));
+        let found = self.stop.wait(again(self.options.retries, || self.store.head(&key)))?;
         present(found.map(|meta| meta.size)).map_err(|e| self.explain("look at", name, &e))
     }
 
@@ -137,7 +139,7 @@ impl Place {
             let bytes = found.bytes().await?;
             if bytes.len() as u64 == size { Ok(bytes.to_vec()) } else { Err(cut(bytes.len() as u64, size)) }
         };
-        present(block_on(again(self.options.retries, read))).map_err(|e| self.explain("read", name, &e))
+        present(self.stop.wait(again(self.options.retries, read))?).map_err(|e| self.explain("read", name, &e))
     }
 
     /// Prefixes and objects directly below this one, sorted.
@@ -172,7 +174,7 @@ impl Place {
         })?;
         found.sort_by_key(|key| *key == last);
         for key in &found {
-            let gone = block_on(again(self.options.retries, || self.store.delete(key)));
+            let gone = self.stop.wait(again(self.options.retries, || self.store.delete(key)))?;
             present(gone).map_err(|e| self.explain("remove", key.filename().unwrap_or_default(), &e))?;
         }
         Ok(found.len())

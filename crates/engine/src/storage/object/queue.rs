@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::file::{ObjectFile, foreign};
 use super::flights::Flights;
+use super::place::Place;
 use crate::error::Result;
 use crate::measure::clock;
 use crate::storage::{Completion, File, Op, Operation, Queue};
@@ -17,8 +18,8 @@ pub struct ObjectQueue {
 
 impl ObjectQueue {
     /// A queue on `files`.
-    pub fn new(files: &[Arc<dyn File>]) -> Self {
-        Self { files: files.to_vec(), flights: Flights::default() }
+    pub fn new(place: &Place, files: &[Arc<dyn File>]) -> Self {
+        Self { files: files.to_vec(), flights: Flights::new(&place.stop) }
     }
 
     fn read(&mut self, file: Arc<ObjectFile>, op: Op, start_ns: u64) {

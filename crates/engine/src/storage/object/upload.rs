@@ -119,8 +119,10 @@ impl Upload {
     }
 
     fn wait_for_part(&mut self) -> Result<()> {
-        let Some(task) = self.in_flight.pop_front() else { return Ok(()) };
-        let part = block_on(task).map_err(|_| Error::failed("an upload panicked; this is a bug in savemark"))?;
+        let Some(task) = self.in_flight.front_mut() else { return Ok(()) };
+        let part = self.place.stop.wait(task)?; // interrupted, it is still there to be aborted
+        self.in_flight.pop_front();
+        let part = part.map_err(|_| Error::failed("an upload panicked; this is a bug in savemark"))?;
         self.parts.push(reason::result(part, "upload", &self.place, self.name())?);
         Ok(())
     }

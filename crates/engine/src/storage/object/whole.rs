@@ -49,7 +49,7 @@ impl WholeQueue {
     /// A queue on the objects `names`.
     pub fn new(place: &Arc<Place>, names: &[String]) -> Self {
         let names = names.iter().map(|name| Arc::from(name.as_str())).collect();
-        Self { place: Arc::clone(place), names, flights: Flights::default(), lent: Arc::default() }
+        Self { place: Arc::clone(place), names, flights: Flights::new(&place.stop), lent: Arc::default() }
     }
 }
 
@@ -109,7 +109,7 @@ async fn put(place: &Place, name: &str, buffer: Buffer, len: usize, lent: Arc<()
 impl Drop for WholeQueue {
     /// What is being sent must not be written by its next owner. A connection that does not let go is not waited for long.
     fn drop(&mut self) {
-        self.flights = Flights::default();
+        self.flights.give_up();
         block_on(async {
             for _ in 0..1000 {
                 if Arc::strong_count(&self.lent) == 1 {

@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -171,7 +173,7 @@ impl Files {
         self.names(worker).iter().map(open).collect()
     }
 
-    /// Drops them from this node's page cache, unless `warm`, and waits for the other ranks to do so; says what is there then of
+    /// Drops them from this node's page cache and waits for the other ranks to do so, unless `warm`; says what is there then of
     /// those that are read, and whether they have data.
     pub fn settle(&self, storage: &dyn Storage, warm: bool, shift: usize, control: &Control) -> Result<Settled> {
         let read = self.read(shift);
@@ -180,12 +182,13 @@ impl Files {
             let written = if self.is_shared() || self.ranks.is_alone() { Vec::new() } else { self.read(0) };
             storage.evict(&written)?;
             storage.evict(&read)?;
+            control.meet("the dropping of caches", &[])?;
         }
-        control.meet("the dropping of caches", &[])?;
         if read.is_empty() {
             return Ok((None, None));
         }
-        Ok((Some(storage.residency(&read)?), storage.extents(&read)?))
+        let (cache, extents) = storage.look(&read)?;
+        Ok((Some(cache), extents))
     }
 
     /// Removes what [`Files::create`] or the first write made.
@@ -213,6 +216,10 @@ fn check_written_once(options: &BlockOptions, order: Order, workers: u64) -> Res
 
 /// Lets this process hold `count` more files open, as far as it may without asking anybody.
 pub fn allow_open(count: usize) {
+    static ALLOWED: AtomicUsize = AtomicUsize::new(0);
+    if ALLOWED.fetch_max(count, Relaxed) >= count {
+        return; // asked for before
+    }
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.current.unwrap_or(u64::MAX).max(count as u64 + 256);
     let wanted = limit.maximum.map_or(wanted, |most| wanted.min(most));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{CacheState, CheckpointOptions};
-use crate::checkpoint::gpu::{self, GpuMemory, GpuState};
+use crate::checkpoint::gpu::{self, GpuMemory, GpuState, Limit};
 use crate::checkpoint::state::GeneratedState;
 use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source};
 use crate::error::Result;
@@ -22,7 +22,7 @@ impl OnGpus {
         let memory = bench.memory.on_gpus(bench.common, bytes, gpus)?;
         memory.fill()?;
         let state = memory.state()?;
-        gpu::pin(&state, &SaveOptions::from(options), options.staging.map(|size| size.0))?;
+        gpu::pin(&state, &SaveOptions::from(options), Limit::of(options.staging, bench.ranks))?;
         Ok(Self { memory, state })
     }
 
@@ -35,7 +35,7 @@ impl OnGpus {
         self.memory.fill()?;
         let same = GeneratedState::new(bench.common.payload, bench.common.seed, self.memory.bytes());
         let payload = content::sample(same.bytes(), |offset, block| same.read(offset, block))?;
-        let (pool, staging) = (&mut bench.memory.pool, options.staging.map(|size| size.0));
+        let (pool, staging) = (&mut bench.memory.pool, Limit::of(options.staging, bench.ranks));
         let how = SaveOptions::from(options);
         let (_, phase, staged) = gpu::save(&self.state, &*bench.storage, &how, staging, pool, bench.control)?;
         bench.memory.staged_bytes = bench.memory.staged_bytes.max(staged);
@@ -47,7 +47,7 @@ impl OnGpus {
         let manifest = checkpoint::restore::open(&*bench.storage)?;
         let mut names: Vec<String> = manifest.shards.iter().map(|s| s.name.clone()).collect();
         names.push(MANIFEST.to_string());
-        let (how, staging) = (RestoreOptions::from(options), options.staging.map(|size| size.0));
+        let (how, staging) = (RestoreOptions::from(options), Limit::of(options.staging, bench.ranks));
         let restore = |bench: &mut Bench| {
             self.memory.spoil()?;
             let (storage, pool) = (&*bench.storage, &mut bench.memory.pool);
@@ -57,7 +57,7 @@ impl OnGpus {
             CacheState::Cold => bench.storage.evict(&names)?,
             CacheState::Warm => drop(restore(bench)?),
         }
-        let (cache, extents) = (bench.storage.residency(&names)?, bench.storage.extents(&names)?);
+        let (cache, extents) = bench.storage.look(&names)?;
         let (_, mut phase, staged) = restore(bench)?;
         bench.memory.staged_bytes = bench.memory.staged_bytes.max(staged);
         self.memory.check()?;

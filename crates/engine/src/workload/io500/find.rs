@@ -4,15 +4,17 @@
 //! worker, while the others ask for the files it has found already. Ranks share no heap: a directory is one rank's, by its name,
 //! or all ranks list it and each cares for some of its names.
 
-use std::ffi::{CStr, OsStr};
+mod heap;
+
+use std::ffi::CStr;
 use std::fs::File;
 use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 
-use rustix::fs::{AtFlags, FileType, RawDir, Stat, statat};
+use rustix::fs::{FileType, RawDir};
 
+use self::heap::{Batch, GiveUp, Heap, Place, Task};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::measure::clock;
@@ -38,8 +40,6 @@ pub struct Search<'a> {
 
 /// Names that are asked for together: enough to share a lock, few enough to be shared out.
 const BATCH: usize = 256;
-/// Batches that wait; with more of them whoever lists asks, too, so that memory stays small.
-const WAITING: usize = 4096;
 /// Room for the entries of one system call.
 const LISTED: usize = 64 << 10;
 const HELD: &str = "no panic while held";
@@ -136,114 +136,6 @@ impl Search<'_> {
             fitting += u64::from(stat.st_size as u64 == self.bytes && changed >= self.since);
         }
         Ok(fitting)
-    }
-}
-
-/// An open directory.
-struct Place {
-    path: PathBuf,
-    file: File,
-}
-
-impl Place {
-    fn stat(&self, name: &CStr) -> Result<Stat> {
-        statat(&self.file, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| Error::io("look at", &self.child(name), e))
-    }
-
-    fn child(&self, name: &CStr) -> PathBuf {
-        self.path.join(OsStr::from_bytes(name.to_bytes()))
-    }
-}
-
-/// Names in one directory, each with a zero at its end.
-struct Batch {
-    place: Arc<Place>,
-    names: Vec<u8>,
-    count: usize,
-}
-
-impl Batch {
-    fn new(place: &Arc<Place>) -> Self {
-        Self { place: Arc::clone(place), names: Vec::new(), count: 0 }
-    }
-
-    fn add(&mut self, name: &CStr) {
-        self.names.extend_from_slice(name.to_bytes_with_nul());
-        self.count += 1;
-    }
-}
-
-/// What a worker does next.
-enum Task {
-    List(PathBuf),
-    Ask(Batch),
-}
-
-/// What is still to be done.
-struct Heap {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-struct State {
-    tasks: Vec<Task>,
-    /// Workers that may put more on the heap.
-    busy: usize,
-    given_up: bool,
-}
-
-impl Heap {
-    fn new(first: Task) -> Self {
-        let state = State { tasks: vec![first], busy: 0, given_up: false };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
-    }
-
-    /// The next task; none once everything is done, or a worker has failed.
-    fn take(&self) -> Option<Task> {
-        let mut state = self.state.lock().expect(HELD);
-        loop {
-            if state.given_up {
-                return None;
-            }
-            if let Some(task) = state.tasks.pop() {
-                state.busy += 1;
-                return Some(task);
-            }
-            if state.busy == 0 {
-                return None;
-            }
-            state = self.changed.wait(state).expect(HELD);
-        }
-    }
-
-    /// The task that was taken is done.
-    fn done(&self) {
-        let mut state = self.state.lock().expect(HELD);
-        state.busy -= 1;
-        if state.busy == 0 && state.tasks.is_empty() {
-            self.changed.notify_all();
-        }
-    }
-
-    /// Adds a task; gives one back that may stay with the caller where enough are waiting.
-    fn push(&self, task: Task, always: bool) -> Option<Task> {
-        let mut state = self.state.lock().expect(HELD);
-        if !always && state.tasks.len() >= WAITING {
-            return Some(task);
-        }
-        state.tasks.push(task);
-        self.changed.notify_one();
-        None
-    }
-}
-
-/// Releases the others when a worker fails.
-struct GiveUp<'a>(&'a Heap);
-
-impl Drop for GiveUp<'_> {
-    fn drop(&mut self) {
-        self.0.state.lock().expect(HELD).given_up = true;
-        self.0.changed.notify_all();
     }
 }
 
