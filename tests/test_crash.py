@@ -135,7 +135,7 @@ def mounts():
 
 @pytest.mark.parametrize("which", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_killed_leaves_nothing(may_mount, which):
-    seed, others = 7_654_321 + which, mounts()
+    seed, others = 10 * os.getpid() + which, mounts()
     with command("--crash", "--points", 3000, "--kills", 0, "--seed", seed) as run:
 
         def under_way():
