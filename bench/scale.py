@@ -180,7 +180,7 @@ def over(folder: Path, count: int, record: Path, rounds: int, **links: Any) -> T
         made.begin()
         words = (sys.executable, HERE / "scale_rank.py", max(5, rounds // 3), record)
         job = made.mpi("openmpi", count, *words)
-        out, _ = job.communicate(timeout=120)
+        out = made.ended(job)
     finally:
         made.end()
     return least(out, job.returncode, "")

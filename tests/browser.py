@@ -61,7 +61,7 @@ class Browser:
         os.close(self._to)
         self._stream.close()
         self._process.terminate()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=300)
 
     def __call__(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the DevTools protocol; collect what the page complains of meanwhile."""

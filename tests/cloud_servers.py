@@ -17,6 +17,7 @@ from urllib.request import Request, urlopen
 
 import s3_server
 from s3_real import _free_port, tool
+from waiting import LIMIT_S
 
 # Azurite's account, which its documentation states; it guards nothing.
 ACCOUNT = "devstoreaccount1"
@@ -70,11 +71,11 @@ def _running(words, log, url):
         yield
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=300)
 
 
 def _wait(process, url, log):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LIMIT_S
     while True:
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
@@ -98,4 +99,4 @@ def _make_container(port, name):
     headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(mac).decode()}"
     headers["Content-Length"] = "0"
     url = f"http://127.0.0.1:{port}{path}?restype=container"
-    urlopen(Request(url, method="PUT", headers=headers), timeout=10).close()
+    urlopen(Request(url, method="PUT", headers=headers), timeout=300).close()

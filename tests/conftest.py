@@ -61,7 +61,7 @@ class Command:
 
     def __call__(self, *words, **environment):
         process = self.popen(*words, **environment)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
 
@@ -92,7 +92,7 @@ def to_its_end(start):
 
     def run(*words):
         process = start(*words)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     return run

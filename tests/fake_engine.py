@@ -1,8 +1,9 @@
 """A stand-in for the compiled engine: same interface, small files instead of real measurements.
 
 For the tests of the Python rooms only; tests reach it by `install`, the package never does.
-FAKE_SLEEP_S slows every trial down. FAKE_NOISE is JSON: codec -> share by which its times
-vary. FAKE_ERRORS is JSON: codec or workload -> [kind, message,
+FAKE_SLEEP_S slows every trial down. FAKE_HOLD=N holds the trial after N of them: it goes on until
+the process is stopped, so a test that stops it there does so in a trial. FAKE_NOISE is JSON:
+codec -> share by which its times vary. FAKE_ERRORS is JSON: codec or workload -> [kind, message,
 hint]. FAKE_ERRORS_RUN spares the calibration, which comes before there is a run folder.
 """
 
@@ -168,6 +169,8 @@ PHASES = {
 
 
 class Engine:
+    ran = 0  # trials of a run
+
     def run(self, text, progress=None):
         trial = json.loads(resolve(text))
         errors = json.loads(os.environ.get("FAKE_ERRORS", "{}"))
@@ -186,8 +189,12 @@ class Engine:
         return json.dumps({"schema": 1, "trial": trial, "phases": _phases(trial)})
 
     def _sleep(self, progress, trial):
+        seconds = float(os.environ.get("FAKE_SLEEP_S", "0"))
+        if progress:
+            seconds = HELD_S if str(self.ran) == os.environ.get("FAKE_HOLD") else seconds
+            self.ran += 1
         try:
-            until = time.monotonic() + float(os.environ.get("FAKE_SLEEP_S", "0"))
+            until = time.monotonic() + seconds
             while time.monotonic() < until:
                 time.sleep(0.01)
                 if progress:
@@ -196,6 +203,7 @@ class Engine:
             raise EngineError("interrupted", "interrupted") from None
 
 
+HELD_S = 600.0
 STEPS = itertools.cycle([0.1, 0.9, 0.4, 0.0, 1.0, 0.6, 0.3, 0.8, 0.5, 0.2, 0.7])
 
 

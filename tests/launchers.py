@@ -1,15 +1,16 @@
 """Starting `savemark` as several processes, under Open MPI and under MPICH."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import stuck
 from needs import missing
 
 COMMAND = [sys.executable, "-m", "savemark"]
@@ -55,14 +56,18 @@ def own_memory():
     return words if works else []
 
 
-def ended(process, limit_s=100):
+def ended(process, limit_s=600):
     """The end of a process; one that does not come to it is killed with all it has started."""
     try:
         out, err = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        started = stuck.tree(process.pid)
+        where = stuck.standing(started)
+        for pid in started:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         out, err = process.communicate()
-        raise AssertionError(f"it did not end within {limit_s} s; it said: {out}{err}") from None
+        raise AssertionError(f"after {limit_s} s: {where}; it said: {out}{err}") from None
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
@@ -94,11 +99,3 @@ def _need_mpi4py():
 
 
 LAUNCHERS = {"openmpi": openmpi, "mpich": mpich}
-
-
-def until(condition, limit_s=60):
-    """Wait for something."""
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)

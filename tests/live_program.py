@@ -5,10 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import needs
+from waiting import until
 
 PROGRAM = """
 import os, sys, time, zlib
@@ -56,12 +56,8 @@ class Program:
 
     def goes_on(self):
         """Wait until it has counted on."""
-        before, until = self.step, time.monotonic() + 20
-        while time.monotonic() < until:
-            if self.step > before:
-                return
-            time.sleep(0.01)
-        raise AssertionError(f"it stands at {before}")
+        before = self.step
+        until(lambda: self.step > before)
 
     def kill(self):
         """End it, and wait until its number is free."""
@@ -70,13 +66,12 @@ class Program:
 
     def is_gone(self):
         """Wait until there is no such process; a zombie of ours is one no more."""
-        until = time.monotonic() + 20
-        while time.monotonic() < until:
+
+        def gone():
             self.process.poll()
-            if not Path(f"/proc/{self.pid}").exists():
-                return
-            time.sleep(0.01)
-        raise AssertionError(f"process {self.pid} is left")
+            return not Path(f"/proc/{self.pid}").exists()
+
+        until(gone)
 
     def end(self):
         """Whatever it has become by the end of the test, it is ended."""

@@ -100,7 +100,7 @@ def apart(study, place, out, *words, preload=None):
     env = {**os.environ, **({"LD_PRELOAD": str(preload)} if preload else {})}
     command = [sys.executable, str(HERE / "live_run.py"), *map(str, (study, place, out, *words))]
     done = subprocess.run(
-        command, env=env, capture_output=True, text=True, timeout=120, check=False
+        command, env=env, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     return out

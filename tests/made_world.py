@@ -71,6 +71,6 @@ def together(size, work, nodes=None, seats=None):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
         assert not thread.is_alive()
     return found

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import needs
+import stuck
 from launchers import LAUNCHERS
 
 AGENT = """#!/bin/sh
@@ -104,11 +105,14 @@ class Nodes:
         ip("netns", "exec", space, "sh", "-c", retries)
 
     def start(self, node, *words, **more):
-        """Start a program on a node."""
+        """Start a program on a node; what it says is in the file `job.said`."""
         command = [str(self.agent), node, subprocess.list2cmdline(list(map(str, words)))]
-        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        self.started.append(subprocess.Popen(command, text=True, **both, **more))
-        return self.started[-1]
+        said = self.folder / f"said-{len(self.started)}.txt"
+        with said.open("w") as file:
+            job = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, **more)
+        job.said = said
+        self.started.append(job)
+        return job
 
     def mpi(self, kind, ranks, *words, **more):
         """Start so many ranks over all nodes, from the first of them."""
@@ -124,25 +128,31 @@ class Nodes:
         command = (*launcher.words, *options[kind], "-n", ranks, *words)
         return self.start(self.names[0], *command, env=environment, **more)
 
-    def ended(self, job, limit_s=300):
-        """What a job has said when it has ended; where it does not, also where each process stands.
+    def ended(self, job, limit_s=600):
+        """What a job has said when all has ended; where it does not, also where each part stands.
 
-        The limit is far above the ten seconds that it takes: the disk may be busy with other work.
-
-        Python prints that when it is aborted, if it was started with `-X faulthandler`.
+        The limit is far above the ten seconds that it takes: the machine may be busy otherwise.
+        That the ranks end is our promise. A launcher that stays without them is only stopped.
         """
-        try:
-            return job.communicate(timeout=limit_s)[0]
-        except subprocess.TimeoutExpired:
-            for name in self.names:
-                for pid in self.processes(name):
-                    with contextlib.suppress(OSError):
-                        # Not the launcher, which brings what they say.
-                        if Path(f"/proc/{pid}/exe").samefile(sys.executable):
-                            os.kill(pid, signal.SIGABRT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                raise AssertionError(job.communicate(timeout=10)[0]) from None
-            raise
+        stuck_at = ""
+        if not _comes(lambda: not self.ranks() and job.poll() is not None, limit_s):
+            ranks = self.ranks()
+            everything = [pid for name in self.names for pid in self.processes(name)]
+            where = stuck.standing(everything, map(self.namespace, self.names))
+            stuck_at = f"after {limit_s} s:\n{where}"
+            for pid in ranks:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGABRT)  # with `-X faulthandler` Python says where it is
+            _comes(lambda: not self.ranks(), 10)
+            assert not ranks, f"{job.said.read_text()}\n{stuck_at}"
+        for name in self.names:
+            self._end_processes(name)
+        job.wait(300)
+        return job.said.read_text() + stuck_at
+
+    def ranks(self):
+        """The processes that a launcher has started, on all nodes."""
+        return [pid for name in self.names for pid in self.processes(name) if _is_python(pid)]
 
     def processes(self, node):
         found = ip("netns", "pids", self.namespace(node), check=False).stdout.split()
@@ -151,9 +161,18 @@ class Nodes:
     def kill(self, node):
         """Take a node away: its link goes down, and all its processes die."""
         ip("-n", self.namespace(node), "link", "set", "eth0", "down", check=False)
-        for pid in self.processes(node):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        assert self._end_processes(node), stuck.standing(self.processes(node))
+
+    def _end_processes(self, node):
+        """Kill until there is none: one that is killed may just have started another."""
+
+        def none_left():
+            for pid in (left := self.processes(node)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return not left
+
+        return _comes(none_left, 60)
 
     def repair(self, node):
         """Bring the link of a node back."""
@@ -161,16 +180,27 @@ class Nodes:
 
     def end(self):
         for name in [*self.names, "switch"]:
-            until = time.monotonic() + 10
-            while self.processes(name) and time.monotonic() < until:
-                self.kill(name)
-                time.sleep(0.02)
+            self._end_processes(name)
             ip("netns", "del", self.namespace(name), check=False)
         if self.switch is not None:
             self.switch.kill()
             self.switch.communicate()
         for process in self.started:
-            process.communicate(timeout=10)
+            process.wait(300)
+
+
+def _comes(what, limit_s):
+    """Wait until something is so; False where it is not by then."""
+    until = time.monotonic() + limit_s
+    while not (found := what()) and time.monotonic() < until:
+        time.sleep(0.05)
+    return found
+
+
+def _is_python(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/exe").samefile(sys.executable)
+    return False
 
 
 OPENMPI = [

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from waiting import LIMIT_S
+
 KEY, SECRET = "key-of-tests", "secret-of-tests"
 
 
@@ -43,7 +45,7 @@ def popen(words, server, home, **more):
 def run(words, server, home, **more):
     """The same, to its end; no command may show a traceback."""
     process = popen(words, server, home, **more)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     assert "Traceback" not in err, err
     return subprocess.CompletedProcess(words, process.returncode, out, err)
 
@@ -84,7 +86,7 @@ def start(name, folder):
         yield variables(port)
     finally:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=300)
 
 
 def _free_port():
@@ -98,7 +100,7 @@ def _wait(process, port, log):
     from urllib.error import HTTPError, URLError
     from urllib.request import urlopen
 
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LIMIT_S
     while True:
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()

@@ -24,7 +24,7 @@ def make(folder):
         return None
     library = Path(folder) / "libstandin.so"
     flags = ["-shared", "-fPIC", "-O1", "-pthread"]
-    subprocess.run(["cc", *flags, "-o", library, SOURCE], check=True, timeout=60)
+    subprocess.run(["cc", *flags, "-o", library, SOURCE], check=True, timeout=300)
     return library
 
 
@@ -39,7 +39,7 @@ def python(library, code, **more):
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
         env=environment(
             library, PYTHONPATH=os.pathsep.join([str(Path(__file__).parent), *sys.path]), **more

@@ -35,7 +35,7 @@ def savemark(server, tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
 

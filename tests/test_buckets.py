@@ -15,6 +15,7 @@ import pytest
 
 import s3_real
 import s3_server
+from waiting import until
 
 OLD = "shard-18e9e1188022315b-00001529-0000"
 
@@ -117,9 +118,7 @@ def test_a_killed_save_leaves_the_previous_one_and_clean_takes_its_parts(
     with large.open("wb") as file:
         file.truncate(4 << 30)
     process = start(sys.executable, "-m", "savemark", "save", large, url, "--part-size", "5m")
-    deadline = time.monotonic() + 60
-    while "unfinished upload" not in savemark("clean", url, "--dry-run").stdout:
-        assert time.monotonic() < deadline, process.poll()
+    until(lambda: "unfinished upload" in savemark("clean", url, "--dry-run").stdout)
     process.kill()
     process.communicate()
     time.sleep(0.5)  # the server ends what it has begun

@@ -21,7 +21,7 @@ def savemark(*words):
     command = [sys.executable, "-m", "savemark", *map(str, words)]
     wide = {**os.environ, "COLUMNS": "200"}
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False, env=wide
+        command, capture_output=True, text=True, timeout=300, check=False, env=wide
     )
 
 

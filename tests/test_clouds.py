@@ -32,7 +32,7 @@ def savemark(cloud, tmp_path):
             env={**clean, **cloud[1], "HOME": str(tmp_path), **more},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
 

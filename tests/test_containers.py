@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 import s3_server
 from live_program import needs_criu
 from needs import missing
+from waiting import until
 from wire import Wire
 
 # Counts, and says whether its memory is what it was.
@@ -70,10 +70,8 @@ class Counting:
         return int(now)
 
     def goes_on(self):
-        before, until = self.step, time.monotonic() + 20
-        while self.step <= before:
-            assert time.monotonic() < until, f"it stands at {before}"
-            time.sleep(0.01)
+        before = self.step
+        until(lambda: self.step > before)
 
 
 class OfRunc(Counting):
@@ -127,7 +125,7 @@ def savemark(tmp_path):
             env={**os.environ, "TMPDIR": str(tmp_path / "work"), "PATH": path, **environment},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr
@@ -197,10 +195,7 @@ def test_a_container_goes_on_whatever_fails(savemark, container, tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    until = time.monotonic() + 30
-    while not wire.cut:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    until(lambda: wire.cut)
     assert container.status == "paused"
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -7,14 +7,18 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from needs import missing
-from savemark.crash import findings, page
+from savemark.crash import findings, jobs, page
 from savemark.crash.jobs import FILESYSTEMS, Plan, contracts
+from waiting import LIMIT_S, until
 
 IN_PLACE = {"fsync_each", "fsync_leader", "fdatasync_leader", "dsync", "linked", "group"}
 LOOSE = {"none", "direct", "sync_file_range"}
@@ -44,8 +48,8 @@ def may_mount():
             missing(tool, "it is not installed")
     try:
         job = {"crash": "kill", "subject": "none", "filesystem": "ext4", "points": 1, "seed": 1}
-        subprocess.run(one_job(job), check=True, capture_output=True, timeout=60)
-        done = json.loads(subprocess.check_output(one_job(job), timeout=60))
+        subprocess.run(one_job(job), check=True, capture_output=True, timeout=300)
+        done = json.loads(subprocess.check_output(one_job(job), timeout=300))
     except subprocess.CalledProcessError as error:
         done = {"error": {"message": str(error)}}
     if "error" in done:
@@ -131,18 +135,65 @@ def mounts():
 
 @pytest.mark.parametrize("which", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_killed_leaves_nothing(may_mount, which):
-    seed, others = 7_654_321 + which, mounts()
-    deadline = time.monotonic() + 60
+    seed, others = 10 * os.getpid() + which, mounts()
     with command("--crash", "--points", 3000, "--kills", 0, "--seed", seed) as run:
-        while not (leftovers(seed)[0] and leftovers(seed)[1]):
+
+        def under_way():
             assert run.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+            return all(leftovers(seed)[:2])
+
+        until(under_way)
         run.send_signal(which)
-        assert run.wait(30) == (-signal.SIGKILL if which == signal.SIGKILL else 130)
-    while any([*leftovers(seed)[:2], mounts() - others]):
-        assert time.monotonic() < deadline, leftovers(seed)
-        time.sleep(0.05)
+        code, *said = ended(run)
+        assert code == (-signal.SIGKILL if which == signal.SIGKILL else 130), said
+    until(lambda: not any([*leftovers(seed)[:2], mounts() - others]))
+
+
+SLEEPS = """#!{python}
+import time
+open({mark!r}, "a").write("started ")
+time.sleep(30)
+open({mark!r}, "a").write("ended ")
+"""
+
+
+@pytest.mark.parametrize("when", ["jobs are given out", "a job is being started"])
+def test_an_interrupted_run_waits_for_no_job(when, tmp_path, monkeypatch):
+    script, mark = tmp_path / "sleeps", tmp_path / "mark"
+    script.write_text(SLEEPS.format(python=sys.executable, mark=str(mark)))
+    script.chmod(0o755)
+    monkeypatch.setattr(jobs, "sys", SimpleNamespace(executable=str(script)))
+    submit, shutdown = ThreadPoolExecutor.submit, ThreadPoolExecutor.shutdown
+    closing, given = threading.Event(), []
+
+    def interrupt(*_, **__):
+        until(mark.exists)
+        raise KeyboardInterrupt
+
+    def give(*words):
+        given.append(words)
+        return interrupt() if len(given) > 1 else submit(*words)
+
+    def close(*words, **more):
+        closing.set()
+        shutdown(*words, **more)
+
+    def start_late(*words, popen=subprocess.Popen, **more):
+        process = popen(*words, **more)
+        closing.wait(LIMIT_S)
+        time.sleep(0.1)  # most likely the others have been killed by now
+        return process
+
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", close)
+    if when == "jobs are given out":
+        monkeypatch.setattr(ThreadPoolExecutor, "submit", give)
+    else:
+        late = SimpleNamespace(Popen=start_late, PIPE=-1, DEVNULL=-3)
+        monkeypatch.setattr(jobs, "subprocess", late)
+        monkeypatch.setattr(jobs, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run(Plan(("rename",)), lambda _: None)
+    assert "ended" not in mark.read_text()
 
 
 def job(**options):
@@ -153,7 +204,7 @@ def job(**options):
 def test_who_may_not_mount_is_told():
     unable = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
     if os.geteuid() == 0 and shutil.which("setpriv"):
-        told = subprocess.check_output([*unable, *one_job(job())], timeout=60)
+        told = subprocess.check_output([*unable, *one_job(job())], timeout=300)
         error = json.loads(told)["error"]
         assert error["kind"] == "refused"
         assert "as root" in error["hint"]

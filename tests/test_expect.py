@@ -33,7 +33,7 @@ def savemark(*words, folder=None):
         [sys.executable, "-m", "savemark", *map(str, words)],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
         check=False,
         cwd=folder,
         env={**os.environ, "COLUMNS": "200"},

@@ -36,7 +36,7 @@ def command(folder, *words):
         env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

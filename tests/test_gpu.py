@@ -20,7 +20,7 @@ def savemark(*words, **environment):
         [sys.executable, "-m", "savemark", *map(str, words)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
         env={**os.environ, **environment},
     )

@@ -243,7 +243,7 @@ savemark.save({"x": Array()}, sys.argv[1])
             [sys.executable, *map(str, words)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
             cwd=place.parent,
         )

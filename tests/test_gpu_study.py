@@ -199,7 +199,7 @@ def test_a_small_grid_from_end_to_end(tmp_path):
         [sys.executable, "-m", "savemark", "run", "./grid.yaml", "./here"],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=300,
         check=False,
         cwd=tmp_path,
         env=standin.environment(library, STANDIN_P2P="1"),

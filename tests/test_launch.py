@@ -1,12 +1,10 @@
 """Launch files: what `--emit` writes, what is shipped, and a job that Slurm stops in the middle."""
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jsonschema
@@ -15,6 +13,7 @@ from ruamel.yaml import YAML
 
 from savemark.errors import SavemarkError
 from savemark.launch.emit import FILES, Launch, arguments, emit, limit, parse
+from waiting import LIMIT_S, held, records
 
 ROOT = Path(__file__).parent.parent
 ASKED = ("savemark", "run", "--emit", "slurm", "acceptance", "/lustre/mine")
@@ -32,7 +31,7 @@ def emitted(*words):
         [sys.executable, "-m", "savemark", "run", *words],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT_S,
         check=False,
     )
 
@@ -194,6 +193,7 @@ class Slurm:
 
     def __init__(self, folder):
         self.folder, self.started = folder, []
+        self.run = folder / "savemark-runs" / "small-17"
         (folder / "bin").mkdir()
         (folder / "place").mkdir()
         (folder / "small.yaml").write_text(STUDY)
@@ -210,7 +210,8 @@ class Slurm:
         path.write_text(text)
         path.chmod(0o755)
 
-    def start(self, seconds_each):
+    def start(self, hold=-1):
+        """Start the job; the trial after so many is held, which is none of them by default."""
         process = subprocess.Popen(
             ["bash", "job.sh"],
             cwd=self.folder,
@@ -222,7 +223,7 @@ class Slurm:
                 "SLURM_JOB_ID": "17",
                 "SRUN_LOG": str(self.folder / "srun.log"),
                 "SCONTROL_LOG": str(self.folder / "scontrol.log"),
-                "FAKE_SLEEP_S": str(seconds_each),
+                "FAKE_HOLD": str(hold),
             },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -236,20 +237,13 @@ class Slurm:
         return path.read_text().splitlines() if path.exists() else []
 
     def records(self):
-        path = self.folder / "savemark-runs" / "small-17" / "records.jsonl"
-        return [json.loads(x) for x in path.read_text().splitlines()] if path.exists() else []
-
-    def wait_for(self, what):
-        until = time.monotonic() + 60
-        while not what():
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        return records(self.run)
 
     def end(self):
         for process in self.started:
             if process.poll() is None:
                 process.terminate()
-                process.communicate(timeout=60)
+                process.communicate(timeout=LIMIT_S)
 
 
 @pytest.fixture
@@ -260,16 +254,16 @@ def slurm(tmp_path):
 
 
 def test_what_the_time_limit_stops_is_requeued_and_resumed_to_its_end(slurm):
-    first = slurm.start(0.5)
-    slurm.wait_for(lambda: len(slurm.records()) >= 2)
+    first = slurm.start(hold=2)
+    held(slurm.run, slurm.folder / "place", 2)
     first.send_signal(signal.SIGTERM)
-    out, _ = first.communicate(timeout=60)
+    out, _ = first.communicate(timeout=LIMIT_S)
     assert first.returncode == 0, out
     assert slurm.log("scontrol.log") == ["requeue 17"]
     kept = slurm.records()
-    assert 2 <= len(kept) < 6
-    second = slurm.start(0)
-    out, _ = second.communicate(timeout=60)
+    assert len(kept) == 2
+    second = slurm.start()
+    out, _ = second.communicate(timeout=LIMIT_S)
     assert second.returncode == 0, out
     assert slurm.log("scontrol.log") == ["requeue 17"], "what ended is not put in the queue again"
     assert "--resume" in slurm.log("srun.log")[1]
@@ -278,11 +272,10 @@ def test_what_the_time_limit_stops_is_requeued_and_resumed_to_its_end(slurm):
 
 
 def test_a_job_in_which_no_trial_ends_is_not_requeued_for_ever(slurm):
-    job = slurm.start(2)
-    run = slurm.folder / "savemark-runs" / "small-17"
-    slurm.wait_for((run / "run.json").exists)
+    job = slurm.start(hold=0)
+    held(slurm.run, slurm.folder / "place", 0)
     job.send_signal(signal.SIGTERM)
-    out, _ = job.communicate(timeout=60)
+    out, _ = job.communicate(timeout=LIMIT_S)
     assert job.returncode == 130, out
     assert "no trial ended within the time limit" in out
     assert slurm.log("scontrol.log") == []
@@ -290,7 +283,7 @@ def test_a_job_in_which_no_trial_ends_is_not_requeued_for_ever(slurm):
 
 def test_a_run_that_fails_by_itself_is_not_requeued(slurm):
     (slurm.folder / "small.yaml").write_text("trial: {workload: chekpoint}\n")
-    job = slurm.start(0)
-    out, _ = job.communicate(timeout=60)
+    job = slurm.start()
+    out, _ = job.communicate(timeout=LIMIT_S)
     assert job.returncode == 2, out
     assert slurm.log("scontrol.log") == []

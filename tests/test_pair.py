@@ -131,7 +131,7 @@ def pair(folder, *words):
         (folder / name).mkdir(exist_ok=True)
     command = [sys.executable, "-m", "savemark", "pair", "s.yaml", "old=old", "new=new", *words]
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
     )
 
 

@@ -71,7 +71,7 @@ def run(folder, *words):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

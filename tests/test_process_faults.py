@@ -39,7 +39,7 @@ def savemark(server, tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,  # nothing hangs
+            timeout=300,  # nothing hangs
             check=False,
         )
         assert "Traceback" not in done.stderr, done.stderr

@@ -34,7 +34,7 @@ def run(folder, *words):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -212,7 +212,7 @@ def test_chromium_opens_it_without_a_complaint(quick, tmp_path):
     command += ["--no-first-run", "--disable-background-networking", "--disable-component-update"]
     command += ["--disable-sync", "--enable-logging=stderr", f"--user-data-dir={tmp_path}"]
     command += ["--dump-dom", f"file://{quick / 'report.html'}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert "CONSOLE" not in done.stderr
     dom = done.stdout
     assert report.summary(quick)["verdict"].split(":")[0] in dom

@@ -69,8 +69,8 @@ def test_a_grid_of_3360_trials_is_one_small_page(grid):
     folder, cpu_seconds = grid
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert len(page.encode()) < 5_000_000
-    # CPU time, for the wall clock of a shared machine says nothing; 11 s on a fully loaded one.
-    assert cpu_seconds < 30
+    # CPU time: 11 s on a fully loaded machine, hours if it grew with the square of the trials.
+    assert cpu_seconds < 300
     for name in ("grid_first", "grid_last", "grid_diff"):
         figure = page[page.index(f'id="figure-{name}"') :]
         figure = figure[: figure.index("</figure>")]

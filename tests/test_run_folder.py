@@ -3,9 +3,10 @@
 import json
 import shutil
 import signal
-import time
 
 import pytest
+
+from waiting import LIMIT_S, held, records
 
 ALL = 12  # two settings and a ceiling, which has two forms, × three repeats: see STUDY
 STUDY = """\
@@ -23,18 +24,6 @@ factors: {codec: [none, lz4]}
 def small(tmp_path):
     (tmp_path / "small.yaml").write_text(STUDY)
     return "small.yaml"
-
-
-def records(run_dir):
-    return [json.loads(line) for line in (run_dir / "records.jsonl").read_text().splitlines()]
-
-
-def wait_for_records(run_dir, count):
-    until = time.monotonic() + 30
-    file = run_dir / "records.jsonl"
-    while not (file.exists() and file.read_bytes().count(b"\n") >= count):
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def test_a_run_leaves_its_folder_and_nothing_else(savemark, small, place, tmp_path):
@@ -82,8 +71,8 @@ def test_kill_9_loses_at_most_the_trial_in_flight_and_resume_finishes(
     savemark, small, place, tmp_path
 ):
     run_dir = tmp_path / "out"
-    process = savemark.popen("run", small, place, "--out", "out", FAKE_SLEEP_S="0.1")
-    wait_for_records(run_dir, 3)
+    process = savemark.popen("run", small, place, "--out", "out", FAKE_HOLD="3")
+    held(run_dir, place, 3)
     process.kill()
     process.communicate()
     kept = records(run_dir)
@@ -129,8 +118,8 @@ def test_resume_refuses_another_study_or_target(savemark, small, place, tmp_path
 def test_a_folder_that_is_being_written_and_a_place_in_use_are_refused(
     savemark, small, place, tmp_path
 ):
-    process = savemark.popen("run", small, place, "--out", "out", FAKE_SLEEP_S="0.3")
-    wait_for_records(tmp_path / "out", 1)
+    process = savemark.popen("run", small, place, "--out", "out", FAKE_HOLD="1")
+    held(tmp_path / "out", place, 1)
     second = savemark("run", "--resume", "out")
     assert second.returncode == 2
     assert "is writing" in second.stderr
@@ -143,13 +132,13 @@ def test_a_folder_that_is_being_written_and_a_place_in_use_are_refused(
 
 
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(savemark, small, place, tmp_path):
-    process = savemark.popen("run", small, place, "--out", "out", FAKE_SLEEP_S="0.2")
-    wait_for_records(tmp_path / "out", 2)
+    process = savemark.popen("run", small, place, "--out", "out", FAKE_HOLD="2")
+    held(tmp_path / "out", place, 2)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
     assert "hint: savemark run --resume out" in err
-    assert len(records(tmp_path / "out")) >= 2
+    assert len(records(tmp_path / "out")) == 2
     assert not list(place.iterdir())
     assert savemark("run", "--resume", "out").returncode == 0
     assert len(records(tmp_path / "out")) == ALL

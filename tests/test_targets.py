@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -156,3 +157,25 @@ def test_a_folder_with_anothers_marker_is_not_ours(target, place):
     assert folder.exists()
     (place / "savemark-link").symlink_to(folder)
     assert workspace.owner(place / "savemark-link") is None
+
+
+def test_ranks_that_have_not_ended_yet_do_not_keep_the_workspace(place, monkeypatch):
+    from savemark.run import workspace
+
+    folder, rmdir, iterdir = stale(place), Path.rmdir, Path.iterdir
+    late, early = [folder / "made after the last look"], [folder / "removed after the first look"]
+
+    def after_another_made_one(path):
+        while late:
+            late.pop().touch()
+        rmdir(path)
+
+    def before_another_removed_one(path):
+        while early:
+            yield early.pop()
+        yield from iterdir(path)
+
+    monkeypatch.setattr(Path, "rmdir", after_another_made_one)
+    monkeypatch.setattr(Path, "iterdir", before_another_removed_one)
+    workspace.remove(folder)
+    assert not folder.exists() and not late and not early

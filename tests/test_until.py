@@ -1,7 +1,6 @@
 """Adaptive repeats: until when, how often at most, and the same after a kill."""
 
 import json
-import time
 from collections import Counter
 
 import pytest
@@ -10,6 +9,7 @@ from savemark.errors import SavemarkError
 from savemark.records.run import Entry, read_run
 from savemark.stats.stopping import open_cells, precisions, stopping
 from savemark.study.until import parse
+from waiting import held
 
 STUDY = """\
 name: small
@@ -100,13 +100,9 @@ def test_the_same_seed_gives_the_same_order_of_added_blocks(savemark, small, pla
 def test_a_kill_in_an_added_block_is_resumed_to_the_same_end(savemark, small, place, tmp_path):
     folder = tmp_path / "out"
     process = savemark.popen(
-        *("run", small, place, "--out", "out", *RULE), FAKE_NOISE=NOISY, FAKE_SLEEP_S="0.05"
+        *("run", small, place, "--out", "out", *RULE), FAKE_NOISE=NOISY, FAKE_HOLD="19"
     )
-    until = time.monotonic() + 30
-    file = folder / "records.jsonl"
-    while not (file.exists() and file.read_bytes().count(b"\n") >= 19):
-        assert time.monotonic() < until
-        time.sleep(0.005)
+    held(folder, place, 19)
     process.kill()
     process.communicate()
     done = savemark("run", "--resume", "out", FAKE_NOISE=NOISY)

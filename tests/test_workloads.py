@@ -37,7 +37,7 @@ def test_a_study_of_it_runs_and_is_reported(tmp_path, workload):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

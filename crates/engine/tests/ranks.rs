@@ -50,7 +50,7 @@ impl Place {
             self.changed.notify_all();
         }
         while state.round == round {
-            let (next, waited) = self.changed.wait_timeout(state, Duration::from_secs(20)).unwrap();
+            let (next, waited) = self.changed.wait_timeout(state, Duration::from_secs(120)).unwrap();
             assert!(!waited.timed_out(), "rank {rank} waits alone at {at}");
             state = next;
         }

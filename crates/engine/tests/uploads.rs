@@ -4,7 +4,7 @@
 mod s3;
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use s3::{Faults, Server};
 use savemark_engine::buffer::Pool;
@@ -21,6 +21,7 @@ use savemark_engine::storage::{Storage, Target};
 use savemark_engine::{Error, Kind};
 
 const CHILD: &str = "SAVEMARK_TEST_UPLOADER";
+const MINUTES: Span = Span(1_200_000_000_000);
 const HOUR: Span = Span(3_600_000_000_000);
 
 fn disk() -> tempfile::TempDir {
@@ -153,7 +154,7 @@ fn leave_uploads(server: &Server, prefix: &str) {
         uploads.iter().any(|(_, upload)| storage.parts(upload).unwrap().bytes > 0)
     };
     while !arrived() {
-        assert!(start.elapsed() < Duration::from_secs(60), "no upload has begun");
+        assert!(start.elapsed() < Duration::from_secs(300), "no upload has begun");
         std::thread::sleep(Duration::from_millis(20));
     }
     child.kill().unwrap();
@@ -230,7 +231,8 @@ fn a_save_that_is_under_way_is_told_apart_by_its_id_and_its_youngest_part() {
     let storage = bucket(&server, "under-way", 10);
     let old = "shard-18e9e1188022315b-00001529-0000";
     storage.put(old, b"an orphan").unwrap();
-    std::thread::sleep(Duration::from_millis(2500));
+    let file = std::fs::File::options().write(true).open(root.path().join("bucket/under-way").join(old)).unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(1800)).unwrap();
     // A second shard of the same save, completed just now: the save may be about to put its manifest in place.
     storage.put("shard-18e9e1188022315b-00001529-0001", b"of the same save").unwrap();
     let other = "shard-18e9e1188022315c-00001529-0000";
@@ -239,10 +241,10 @@ fn a_save_that_is_under_way_is_told_apart_by_its_id_and_its_youngest_part() {
         let found = clean(&storage, HOUR, true).unwrap();
         found.into_iter().find(|one| one.name == name).unwrap().idle_ns
     };
-    assert!(age(old) < 2_000_000_000, "{}", age(old));
+    assert!(age(old) < MINUTES.0, "{}", age(old));
     storage.remove("shard-18e9e1188022315b-00001529-0001").unwrap();
-    assert!(age(old) > 2_000_000_000, "{}", age(old));
-    let removed = clean(&storage, Span(2_000_000_000), false).unwrap();
+    assert!(age(old) > MINUTES.0, "{}", age(old));
+    let removed = clean(&storage, MINUTES, false).unwrap();
     assert_eq!(removed.iter().filter(|one| one.abandoned).count(), 1, "{removed:?}");
     assert_eq!(storage.list().unwrap(), [other]);
 }

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -54,15 +55,17 @@ def run(plan: Plan, done: Callable[[Json], None]) -> list[Json]:
     """
     results: list[Json] = []
     running: set[subprocess.Popen[str]] = set()
+    over = threading.Event()
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        waiting = {pool.submit(_one, job, running) for job in plan.jobs()}
         try:
+            waiting = {pool.submit(_one, job, running, over) for job in plan.jobs()}
             while waiting:
                 ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 for future in ended:
                     results.append(future.result())
                     done(results[-1])
         except BaseException:
+            over.set()
             pool.shutdown(wait=False, cancel_futures=True)
             for process in list(running):
                 process.kill()
@@ -70,13 +73,15 @@ def run(plan: Plan, done: Callable[[Json], None]) -> list[Json]:
     return results
 
 
-def _one(job: Json, running: set[subprocess.Popen[str]]) -> Json:
+def _one(job: Json, running: set[subprocess.Popen[str]], over: threading.Event) -> Json:
     """Run one; it dies with this thread, and the kernel undoes its mounts with it."""
     command = [sys.executable, "-m", "savemark.crash", json.dumps(job)]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         running.add(process)
+        if over.is_set():
+            process.kill()  # it was being started when the others were killed
         try:
             told, wrong = process.communicate()
         finally:

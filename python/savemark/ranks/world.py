@@ -6,14 +6,18 @@ waits can go on, name who did not come, and does not burn the processor that oth
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
+import stat
 import sys
+import termios
 import threading
 import time
+from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from savemark.ranks import halls
 from savemark.ranks.nodes import Nodes
@@ -30,8 +34,9 @@ SOON_S = 60.0
 START_S = 300.0
 # How long a rank waits for its next order: the first one may be writing a report.
 IDLE_S = 4 * 3600.0
-# For the launcher to pass on what was said last: what it has not when it ends is lost.
-SAID_S = 0.2
+# For the launcher to read what was said last, at most, and then to pass it on: what it has not
+# when it ends is lost.
+READ_S, SAID_S = 10.0, 0.2
 NODE = "SAVEMARK_NODE"
 
 
@@ -225,5 +230,19 @@ class World:
         """End all ranks at once, those that do not answer, too; the launcher does that."""
         sys.stdout.flush()
         sys.stderr.flush()
+        until = time.monotonic() + READ_S
+        while (_unread(sys.stdout) or _unread(sys.stderr)) and time.monotonic() < until:
+            time.sleep(PAUSE_MOST_S)
         time.sleep(SAID_S)
         self._comm.Abort(self.code)
+
+
+def _unread(stream: TextIO) -> int:
+    """Return how many bytes are in a pipe, unread; 0 where it is none, and nobody can know it."""
+    count = array("i", [0])
+    try:
+        if stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode):
+            fcntl.ioctl(stream.fileno(), termios.FIONREAD, count)
+    except (OSError, ValueError):
+        return 0
+    return count[0]

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from pathlib import Path
 
 MARKER = ".savemark"
 PREFIX = "savemark-"
+# How often, and after what pause, a removal is tried again that others came in between.
+TRIES, PAUSE_S = 20, 0.05
 # What flock says where the filesystem has no locks (Lustre without -o flock, some FUSE).
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -97,18 +100,33 @@ def stale(target: Path) -> list[Path]:
 
 
 def remove(path: Path) -> None:
-    """Remove a folder of ours with all it holds; anything else is left alone."""
-    if owner(path) is not None:
-        # The marker goes last: a removal that is cut short can be finished by the next run.
-        for entry in path.iterdir():
-            if entry.name == MARKER:
-                continue
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
-        (path / MARKER).unlink()
-        path.rmdir()
+    """Remove a folder of ours with all it holds; anything else is left alone.
+
+    Other ranks, which end a moment later, may still be making and removing files in it.
+    """
+    if owner(path) is None:
+        return
+    for left in reversed(range(TRIES)):
+        try:
+            _empty(path)
+            # Goes last: a removal that is cut short can be finished by the next run.
+            (path / MARKER).unlink(missing_ok=True)
+            path.rmdir()
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY) or not left:
+                raise
+            time.sleep(PAUSE_S)
+
+
+def _empty(path: Path) -> None:
+    for entry in path.iterdir():
+        if entry.name == MARKER:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
 
 
 def _try_lock(descriptor: int) -> bool | None:

@@ -26,7 +26,7 @@ impl Odd {
         }
         let child = command.spawn().unwrap();
         assert!(
-            within(Duration::from_secs(20), || place.join("ready").exists()),
+            within(Duration::from_secs(60), || place.join("ready").exists()),
             "{what}: the program does not get ready"
         );
         Self(child)
