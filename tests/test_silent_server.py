@@ -7,12 +7,11 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
-# Ends what would hang. How long a command waited it says itself.
-LIMIT_S = 300
+from waiting import LIMIT_S
+
 IMPATIENT = ("--timeout", "200ms", "--retries", "1")
 
 
@@ -115,19 +114,17 @@ def test_ctrl_c_waits_for_no_answer(silent, asked, tmp_path, words):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "file").write_bytes(b"of the user")
     process = subprocess.Popen(
-        [sys.executable, "-m", "savemark", *words],
+        [sys.executable, "-m", "savemark", *words, "--timeout", "10m"],
         env={**silent, "HOME": str(tmp_path)},
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert asked.wait(SOON_S)
-    began = time.monotonic()
+    assert asked.wait(LIMIT_S)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=SOON_S)
+    _, told = process.communicate(timeout=LIMIT_S)  # less than it would wait for an answer
     assert (process.returncode, "interrupted" in told) == (130, True), told
     assert "Traceback" not in told
-    assert time.monotonic() - began < SOON_S / 3, "one request may take 60 s"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"], "nothing is left"
 
 
@@ -161,7 +158,7 @@ def test_who_looks_at_a_bucket_waits_as_long_as_it_was_told(silent, tmp_path, wh
         env=silent,
         capture_output=True,
         text=True,
-        timeout=SOON_S,
+        timeout=LIMIT_S,
         check=False,
     )
     assert "did not answer within 0.2 s" in done.stdout, done.stdout + done.stderr
