@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
-from savemark.checkpoint.place import patience
+from savemark.checkpoint.places import patience
 from savemark.run import child, memory, place
 from savemark.run.phases import Phase
 from savemark.study.keys import Trial, split_ours
