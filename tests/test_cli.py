@@ -173,7 +173,7 @@ def test_a_terminal_gets_a_bar_and_no_color_is_respected(savemark, place, engine
         shown += chunk
     process.communicate()
     text = shown.decode()
-    assert "34/34" in text
+    assert "38/38" in text
     assert "left" in text
     assert "\x1b[3" not in text, "no colour"
 
