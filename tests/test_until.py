@@ -16,7 +16,7 @@ name: small
 repeats: 3
 defaults: {storage: posix, size: 16m}
 ceilings:
-  write: {workload: sequential, operation: write}
+  random: {workload: random, operation: read}
 trial: {workload: checkpoint}
 factors: {codec: [none, lz4]}
 """
