@@ -2,7 +2,7 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 SCRATCH ?= scratch
-ENGINE := Cargo.lock Cargo.toml $(shell find crates -name '*.rs' -o -name Cargo.toml)
+ENGINE := Cargo.lock Cargo.toml $(shell find crates -name '*.rs' -o -name '*.py' -o -name Cargo.toml)
 
 .PHONY: quick test lint bench docs clean
 
