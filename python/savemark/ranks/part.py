@@ -11,7 +11,7 @@ import savemark._engine as engine
 from savemark.errors import from_exception
 from savemark.ranks import merge
 from savemark.ranks.clocks import Offset, compare
-from savemark.ranks.crew import SILENT_S, Crew, Failure, Over, worse
+from savemark.ranks.crew import SILENT_S, Crew, Failure, worse
 from savemark.ranks.nodes import placement
 from savemark.ranks.world import World
 
@@ -88,7 +88,7 @@ class Work:
         try:
             trial = json.dumps(self.order["trial"])
             text = one.run(trial, tick, None, json.dumps(where), crew.meet, self._hall)
-        except (engine.EngineError, Over, Exception) as raised:
+        except Exception as raised:
             if crew.failure is not None:
                 return None, crew.failure
             return None, self._failure(raised)
