@@ -166,6 +166,34 @@ def test_ties_are_named_and_blocked_settings_are_no_advice(tmp_path):
     assert best(warm, "freeze") is not None
 
 
+@pytest.mark.parametrize(("slower", "advised"), [(1.03, "none × 0"), (1.3, "none × 8")])
+def test_less_cpu_decides_only_among_tied_settings_that_are_near(tmp_path, slower, advised):
+    from savemark import report
+    from savemark.report.analysis import analyse
+
+    folder = make_run(tmp_path / "tie", Made(codecs=("none",), streams=(0, 8)))
+    lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    for line in lines:
+        if line["role"] == "trial":
+            plain = line["factors"]["streams"] == 0
+            # One repeat of the fastest was disturbed, so the ranges overlap.
+            seconds = slower if plain else 2.0 if line["repeat"] == 0 else 1.0
+            for phase in line["record"]["phases"]:
+                phase["elapsed_ns"] = round(1e9 * (seconds + line["repeat"] / 1000))
+                phase["cpu_user_ns"], phase["cpu_system_ns"] = 10**8 if plain else 10**9, 0
+    (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (result,) = analyse(folder).results
+    found = best(result, "freeze")
+    assert (found.cell.setting, len(found.tied)) == (advised, 1)
+    said = report.summary(folder)["verdict"]
+    why = (
+        "the least CPU within 5 % of the fastest"
+        if advised == "none × 0"
+        else "the smallest median"
+    )
+    assert f"({why}; 5 repeats cannot tell it from" in said
+
+
 def run(capsys, *words):
     with pytest.raises(SystemExit) as ended:
         main([str(word) for word in words])

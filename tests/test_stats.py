@@ -112,6 +112,13 @@ def test_enough_repeats_are_tested():
     assert found.p_adjusted[2] == pytest.approx(2 * 2 / 924)
 
 
+def test_a_tied_setting_is_near_only_if_its_median_is():
+    """Wide ranges tie everything; that does not make a setting a third slower as good."""
+    samples = [[1.0, 1.1, 2.0], [1.1, 1.15, 1.9], [1.3, 1.5, 1.6]]
+    found = group_of_best(samples, [median(s) for s in samples])
+    assert (found.best, found.tied, found.near) == (0, (1, 2), (0, 1))
+
+
 def test_a_single_setting_has_no_rivals():
     found = group_of_best([[1.0]], [1.0])
     assert (found.best, found.tied, found.tested) == (0, (), False)

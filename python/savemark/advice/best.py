@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from savemark.advice import pareto
 from savemark.stats import TOTAL, Cell, Ranking, TargetResult, group_of_best, median
@@ -50,8 +50,8 @@ class Best:
 def best(result: TargetResult, goal: str) -> Best | None:
     """Return the best setting of one target, None where no setting has what the goal asks for.
 
-    Among settings that tie, the one with the least CPU is taken (for `cpu` and `bytes`: the least
-    time), for a lower median inside a tied group is chance and a lower cost is not.
+    Of settings that tie and are within 5 % of the best, the one with the least CPU is taken (for
+    `cpu` and `bytes`: the least time): a median so little lower is chance, a lower cost is not.
     """
     if goal in PHASES:
         name = next((n for n in PHASES[goal] if n in result.phases), "")
@@ -96,7 +96,7 @@ def _of_ranking(goal: str, found: Ranking | None) -> Best | None:
     if found is None:
         return None
     test = "exact Mann-Whitney, Holm-corrected" if found.tested else "ranges of the repeats overlap"
-    return Best(goal, found.best, found.tied, f"{test}; of the tied ones the least CPU")
+    return Best(goal, found.best, found.tied, f"{test}; within 5 % of the best the least CPU")
 
 
 def _bytes(cells: Sequence[Cell], scales: Scales) -> Best:
@@ -109,9 +109,11 @@ def _bytes(cells: Sequence[Cell], scales: Scales) -> Best:
 def _cpu(cells: Sequence[Cell], scales: Scales) -> Best:
     samples = [cell.cpu_samples for cell in cells]
     group = group_of_best(samples, [median(each) for each in samples])
-    same = [cells[i] for i in (group.best, *group.tied)]
+    near = [cells[i] for i in group.near]
+    far = tuple(cells[i] for i in group.tied if i not in group.near)
     test = "exact Mann-Whitney, Holm-corrected" if group.tested else "ranges of the repeats overlap"
-    return _fastest("cpu", same, scales, f"{test}; of the tied ones the least time")
+    found = _fastest("cpu", near, scales, f"{test}; within 5 % of the best the least time")
+    return replace(found, tied=(*found.tied, *far))
 
 
 def _balanced(cells: Sequence[Cell], scales: Scales) -> Best:

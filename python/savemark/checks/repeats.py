@@ -78,7 +78,7 @@ def distinguishable(evidence: Evidence) -> Finding:
         Verdict.NOTE,
         "; ".join(parts) + ".",
         "What lies between them is within the spread of the repeats.",
-        "Choose among them by CPU or bytes, or tell them apart with more repeats.",
+        "Within 5 % choose by CPU or bytes; to tell others apart, repeat: --until 'ci<3%'.",
     )
 
 

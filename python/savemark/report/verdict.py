@@ -93,9 +93,9 @@ def _ties(found: Ranking) -> str:
     repeats = f"{found.best.n} repeat{'s' * (found.best.n > 1)}"
     if found.tied:
         names = both([cell.setting for cell in found.tied])
-        # Where no CPU time is recorded, the leading group is in the order of its medians.
-        why = "the least CPU; in speed" if found.best.cpu_s_per_gib else "the smallest median;"
-        return f" ({why} {repeats} cannot tell it from {names})"
+        leads = found.best is found.fastest
+        why = "the smallest median" if leads else "the least CPU within 5 % of the fastest"
+        return f" ({why}; {repeats} cannot tell it from {names})"
     if found.best.n == 1:
         return f" (the fastest of {found.compared} in one repeat each, which proves nothing)"
     if found.tested:

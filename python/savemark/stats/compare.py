@@ -13,6 +13,9 @@ from savemark.stats.repeats import ALPHA, repeats_needed
 
 # Repeats of each side up to which the distribution is computed.
 EXACT_UP_TO = 100
+# A cost decides only between settings whose medians are so near to the best one: that repeats
+# cannot tell two apart does not make them equal (Hoefler & Belli, SC'15, 3.2.2).
+NEAR = 1.05
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
@@ -82,10 +85,14 @@ def holm(p_values: Sequence[float], weights: Sequence[float] | None = None) -> l
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The best of some settings, what cannot be told from it, and by which rule."""
+    """The best of some settings, what cannot be told from it, and by which rule.
+
+    `near` are the best and those of the tied whose medians are at most 5 % above its own.
+    """
 
     best: int
     tied: tuple[int, ...]
+    near: tuple[int, ...]
     tested: bool
     needed: int
     p_adjusted: tuple[float | None, ...]
@@ -114,7 +121,8 @@ def group_of_best(samples: Sequence[Sequence[float]], medians: Sequence[float]) 
     else:
         tied = [i for i in others if min(samples[i]) <= max(samples[best])]
     tied.sort(key=lambda i: medians[i])
-    return Group(best, tuple(tied), tested and bool(others), needed, tuple(p_adjusted))
+    near = [best, *(i for i in tied if medians[i] <= NEAR * medians[best])]
+    return Group(best, tuple(tied), tuple(near), tested and bool(others), needed, tuple(p_adjusted))
 
 
 def _permuted(a: Sequence[float], b: Sequence[float]) -> float:

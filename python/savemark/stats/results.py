@@ -21,12 +21,14 @@ UNLIKE = 1.02
 class Ranking:
     """The best cell by one measure, and the cells that the repeats cannot tell from the fastest.
 
-    Where speed cannot decide, CPU does: `best` is the cell of the leading group that costs the
-    least CPU per GiB. A lower median inside the group is chance, a lower CPU cost is not.
+    Where speed cannot decide, CPU does: of the leading group's cells whose medians are within 5 %
+    of the fastest's, `best` costs the least CPU per GiB. A median so little lower is chance, a
+    lower CPU cost is not; one further off may be slower indeed, and only more repeats would tell.
     """
 
     measure: str
     best: Cell
+    fastest: Cell
     tied: tuple[Cell, ...]
     tested: bool
     needed: int
@@ -63,10 +65,11 @@ class TargetResult:
         group = group_of_best([each.samples for each in spreads], [s.median for s in spreads])
         p_values = zip(entrants, group.p_adjusted, strict=True)
         leading = [entrants[i] for i in (group.best, *group.tied)]
-        best = min(leading, key=_cpu)
+        best = min((entrants[i] for i in group.near), key=_cpu)
         return Ranking(
             measure=measure,
             best=best,
+            fastest=entrants[group.best],
             tied=tuple(cell for cell in leading if cell is not best),
             tested=group.tested,
             needed=group.needed,
