@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peers import elbencho, here, in_memory, mdtest, on_ext4
-from sides import goal, say
+from sides import goal, order, say
 
 from savemark import _engine
 
@@ -104,7 +104,7 @@ def compare(title: str, folder: Path, items: int, rounds: int) -> None:
     names = list(sides)
     found: dict[str, list[Rates]] = {name: [] for name in names}
     for turn in range(rounds + 1):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+        for name in [names[place] for place in order(len(names), turn)]:
             rates = sides[name]()
             if turn:  # the first round warms up
                 found[name].append(rates)

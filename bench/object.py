@@ -1,6 +1,6 @@
 """Side by side with s5cmd, aws-cli, rclone and warp on MinIO at loopback: interleaved, ratios.
 
-    python bench/object.py SCRATCH [--rounds 5]
+    python bench/object.py SCRATCH [--rounds 4]
 
 Needs `minio` on PATH; a peer that is not there is left out. Every side is a process of its own,
 measured from its start to its end, with the CPU time of all its threads; the server's is told
@@ -230,7 +230,7 @@ def main() -> int:
     """Runs all comparisons."""
     parser = argparse.ArgumentParser()
     parser.add_argument("scratch", type=Path)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=4)
     words = parser.parse_args()
     if shutil.which("minio") is None:
         say("object storage: skipped, for minio is not on PATH")

@@ -60,12 +60,23 @@ def iops(sample: Sample) -> float:
 
 
 def interleave(sides: list[Side], rounds: int) -> None:
-    """A B C, B C A, C A B …: nobody always comes first."""
+    """All sides once in each round; in as many rounds as sides everyone follows everyone once."""
     for turn in range(rounds + 1):
-        for side in sides[turn % len(sides) :] + sides[: turn % len(sides)]:
-            sample = side.run()
+        for place in order(len(sides), turn):
+            sample = sides[place].run()
             if turn:  # the first round warms up
-                side.samples.append(sample)
+                sides[place].samples.append(sample)
+
+
+def order(n: int, turn: int) -> list[int]:
+    """The order of round `turn`, balanced for what one side leaves behind for the next.
+
+    Williams, Aust. J. Sci. Res. 2 (1949) 149: 0 1 n-1 2 n-2 …, shifted by one each round. For odd n
+    that takes two squares, the second one backwards.
+    """
+    zigzag = [(i + 1) // 2 if i % 2 else -(i // 2) for i in range(n)]
+    shifted = [(place + turn) % n for place in zigzag]
+    return shifted[::-1] if n % 2 and turn // n % 2 else shifted
 
 
 def ratio(ours: Side, theirs: Side, figure: Callable[[Sample], float]) -> float:

@@ -6,7 +6,9 @@ Needs torch (a CPU build is enough) and safetensors, which are no dependencies o
 them into an environment of its own, with fastsafetensors and runai-model-streamer if they are to be
 compared, and put python/ of this checkout on PYTHONPATH. fio, if it is there, gives the ceiling.
 All sides run in turn in every round; figures are medians. Loads are verified, and fill tensors that
-exist. Needs three times the state in memory, for a side that loads into tensors of its own first.
+exist. Needs three times the state in memory, for a side that loads into tensors of its own first,
+and five times the state on the disk. In as many rounds as there are ways to load, each comes once
+after each other: what one leaves in memory is what the next one finds.
 
 Two columns, because on virtual machines the difference may be larger than that between programs:
 "recycled": memory that was freed a moment ago, so that the host still backs it, and tensors that
@@ -45,12 +47,14 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import safetensors.torch
 import torch
 import torch.distributed.checkpoint as dcp
+from sides import order
 
 import savemark
 from savemark import _engine
@@ -69,10 +73,13 @@ fastsafetensors = optional("fastsafetensors")
 runai_model_streamer = optional("runai_model_streamer")
 
 State = dict[str, torch.Tensor]
-# Bounds: what every load into fresh tensors has to pay, whatever it reads from; and what a load
-# pays that reads directly, stores nothing, and looks at no byte or at each one.
+# Bounds: what every load into fresh tensors has to pay, whatever it reads from; what a load pays
+# that reads directly, stores nothing, and looks at no byte or at each one; and what a save pays
+# that writes directly from where the tensors are, and looks at nothing. fio writes from eight
+# buffers that the cache holds: a device that takes bytes from memory takes those faster.
 TOUCH, READ, LOOK = "first touch alone", "reading alone", "reading, each byte"
-BOUNDS = (TOUCH, READ, LOOK)
+WRITE = "writing alone"
+BOUNDS = (TOUCH, READ, LOOK, WRITE)
 COLUMNS = ("recycled", "fresh")
 MADV_POPULATE_WRITE = 23
 LAYER = 1 << 24  # parameters: 32 MiB of bf16, and 3 x 64 MiB of fp32
@@ -218,7 +225,13 @@ def measured(act: Callable[[], None], own_bytes: int = 0) -> Found:
 
 
 def settle(column: str, size_bytes: int) -> None:
-    """Brings the machine's free memory into the state that the column is about."""
+    """Brings the disk to rest, and free memory into the state that the column is about.
+
+    A disk that has just written for another, or forgotten his blocks, may be a fifth faster or
+    slower for a moment: fio's write was 3.0 GB/s then, and 2.2 after a rest.
+    """
+    os.sync()
+    time.sleep(0.5)
     if column == "fresh":
         time.sleep(5)  # hosts take free pages back after about two seconds
         return
@@ -241,12 +254,13 @@ def touch(into: State) -> None:
         list(threads.map(populate, into.values()))
 
 
-def fio(scratch: Path, operation: str) -> float:
+def fio(scratch: Path, operation: str, size_bytes: int) -> float:
     """Bytes per second of direct I/O, or 0 without fio."""
     if shutil.which("fio") is None:
         return 0.0
+    settle("recycled", size_bytes)
     words = f"--name=x --filename={scratch}/fio --rw={operation} --direct=1 --bs=1M --iodepth=8"
-    words += " --ioengine=io_uring --size=2G --end_fsync=1 --output-format=json"
+    words += f" --ioengine=io_uring --size={size_bytes} --end_fsync=1 --output-format=json"
     out = subprocess.run(["fio", *words.split()], capture_output=True, text=True, check=True)
     return float(json.loads(out.stdout)["jobs"][0][operation]["bw_bytes"])
 
@@ -259,6 +273,31 @@ def read_alone(scratch: Path, size_bytes: int, checksum: bool) -> Found:
     phase = json.loads(_engine.Engine().run(asked))["phases"][-1]
     cpu_ns = phase["cpu_user_ns"] + phase["cpu_system_ns"]
     return Found(phase["elapsed_ns"] / 1e9, cpu_ns / 1e9, 0)
+
+
+def write_alone(scratch: Path, state: State) -> Found:
+    """The tensors written directly from where they are, eight MiB at once, into one file."""
+    path, block = scratch / "alone", 1 << 20
+    pieces = []
+    for tensor in state.values():
+        start = -tensor.data_ptr() % mmap.PAGESIZE
+        array = (ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())
+        whole = memoryview(array).cast("B")
+        pieces += [whole[at : at + block] for at in range(start, tensor.nbytes - block, block)]
+
+    def act() -> None:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_DIRECT)
+        os.posix_fallocate(file, 0, len(pieces) * block)
+        with ThreadPoolExecutor(8) as threads:
+            offsets = range(0, len(pieces) * block, block)
+            list(threads.map(lambda piece, at: os.pwrite(file, piece, at), pieces, offsets))
+        os.fsync(file)
+        os.close(file)
+
+    found = measured(act)
+    path.unlink()
+    scale = size(state) / (len(pieces) * block)
+    return Found(found.wall * scale, found.cpu * scale, found.extra_bytes)
 
 
 class Bench:
@@ -285,47 +324,52 @@ class Bench:
                 load(path, {"x": torch.zeros(1 << 20)})
             remove(path)
 
-    def round(self, first: int) -> None:
-        """Every side once, in both columns, beginning with another one each time."""
+    def round(self, turn: int) -> None:
+        """Every side once, in both columns, in another order each time."""
         for operation, rates in self.ceilings.items():
-            rates.append(fio(self.scratch, operation))
+            rates.append(fio(self.scratch, operation, size(self.state) >> 20 << 20))
         (self.scratch / "fio").unlink(missing_ok=True)
-        sides = list(SIDES.items())
-        first %= len(sides)
-        for name, (save, loads) in sides[first:] + sides[:first]:
-            path = self.scratch / name.replace(".", "-")
-            for column in COLUMNS:
-                remove(path)
-                settle(column, size(self.state))
-                for tensor in self.state.values():
-                    tensor.sum()  # a state that is saved has just been computed with
-                found = measured(lambda save=save, path=path: save(self.state, path))
-                self.note(f"save {column}", name, found)
-            for side, load in loads.items():
-                for column in COLUMNS:
-                    self.load(column, side, load, path)
+        paths = {name: self.scratch / name.replace(".", "-") for name in SIDES}
+        loads = [(side, load, paths[n]) for n in SIDES for side, load in SIDES[n][1].items()]
+        sides = [(name, save) for name, (save, _) in SIDES.items()]
+        for column in COLUMNS:
+            for name, save in [sides[place] for place in order(len(sides), turn)]:
+                self.save(column, name, save, paths[name])
+        for column in COLUMNS:
+            # What any load into fresh tensors has to pay is paid in turn with them.
+            of_column = [*loads, (TOUCH, None, self.scratch)] if column == "fresh" else loads
+            for place in order(len(of_column), turn):
+                self.load(column, *of_column[place])
+        for path in paths.values():
             remove(path)
         self.bounds()
 
     def bounds(self) -> None:
-        """What no load can be below, measured as the loads are."""
-        into = {n: torch.empty_like(t) for n, t in self.state.items()}
-        settle("fresh", size(self.state))
-        self.note("load fresh", TOUCH, measured(lambda: touch(into), size(self.state)))
-        into.clear()
+        """What no save and no load from here can be below."""
+        settle("recycled", size(self.state))
+        self.note("save recycled", WRITE, write_alone(self.scratch, self.state))
         settle("recycled", size(self.state))
         for name, checksum in ((READ, False), (LOOK, True)):
             self.note("load recycled", name, read_alone(self.scratch, size(self.state), checksum))
 
-    def load(self, column: str, side: str, load: Load, path: Path) -> None:
-        """One cold load, verified."""
+    def save(self, column: str, side: str, save: Callable[[State, Path], None], path: Path) -> None:
+        """One durable save of a state that has just been computed with."""
+        remove(path)
+        settle(column, size(self.state))
+        for tensor in self.state.values():
+            tensor.sum()
+        self.note(f"save {column}", side, measured(lambda: save(self.state, path)))
+
+    def load(self, column: str, side: str, load: Load | None, path: Path) -> None:
+        """One cold load, verified; or none, and the tensors are only touched."""
         fresh = column == "fresh"
         into = {n: torch.empty_like(t) for n, t in self.state.items()} if fresh else self.into
-        forget(path)
+        if load is not None:
+            forget(path)
         settle(column, size(self.state))
-        found = measured(lambda: load(path, into), size(self.state) if fresh else 0)
-        self.note(f"load {column}", side, found)
-        if not all(torch.equal(into[name], tensor) for name, tensor in self.state.items()):
+        act = partial(load, path, into) if load else partial(touch, into)
+        self.note(f"load {column}", side, measured(act, size(self.state) if fresh else 0))
+        if load and not all(torch.equal(into[name], tensor) for name, tensor in self.state.items()):
             raise SystemExit(f"{side} loaded something else")
         if not fresh:
             for tensor in into.values():
