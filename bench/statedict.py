@@ -25,9 +25,9 @@ Expected before measuring (and why), to be held against what comes out:
   reads from memory (0.08) and pages are pinned (0.02).
 * CPU, load, fresh: 0.3 s/GB more, the kernel's zeroing of pages; huge pages would be dearer, not
   cheaper, where the host has taken them back: 2 to 3 s/GB.
-Came out (3.9 GiB, one round, idle): save 1.9 and 2.7 times the fastest (recycled, fresh), at the
-rate of the device, 0.12 s/GB; load 1.7 and 1.2 times, 0.14 s/GB and, fresh, 1.7: where the host has
-taken pages back, a first touch costs ten times what we expected. In place 0.19, and slower.
+Came out (3.9 GiB, three rounds, idle): save 3.2 and 2.9 times the fastest (recycled, fresh), at the
+rate of the device, 0.09 s/GB; load 1.1 and 1.9 times, 0.13 s/GB and, fresh, 0.8: where the host has
+taken pages back, a first touch costs ten times what we expected. In place 0.12, and slower.
 """
 
 import argparse
