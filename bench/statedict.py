@@ -32,7 +32,6 @@ taken pages back, a first touch costs ten times what we expected. In place 0.12,
 
 import argparse
 import ctypes
-import importlib
 import json
 import mmap
 import os
@@ -49,30 +48,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 
-import safetensors.torch
 import torch
-import torch.distributed.checkpoint as dcp
 from sides import order
+from statedict_sides import SIDES, Load, Save, State
 
-import savemark
 from savemark import _engine
 
-
-def optional(name: str) -> ModuleType | None:
-    """A module that is compared if it is installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        sys.stderr.write(f"without {name}: {error}\n")
-        return None
-
-
-fastsafetensors = optional("fastsafetensors")
-runai_model_streamer = optional("runai_model_streamer")
-
-State = dict[str, torch.Tensor]
 # Bounds: what every load into fresh tensors has to pay, whatever it reads from; what a load pays
 # that reads directly, stores nothing, and looks at no byte or at each one; and what a save pays
 # that writes directly from where the tensors are, and looks at nothing. fio writes from eight
@@ -102,14 +84,6 @@ def size(state: State) -> int:
     return sum(t.nbytes for t in state.values())
 
 
-def fsync(path: Path) -> None:
-    """Makes a file or everything in a directory durable."""
-    for found in [*path.rglob("*"), path] if path.is_dir() else [path, path.parent]:
-        descriptor = os.open(found, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
-
-
 def forget(path: Path) -> None:
     """Takes files out of the page cache."""
     for found in path.rglob("*") if path.is_dir() else [path]:
@@ -117,85 +91,6 @@ def forget(path: Path) -> None:
             descriptor = os.open(found, os.O_RDONLY)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(descriptor)
-
-
-def copy_into(loaded: State, into: State) -> None:
-    """Fills the tensors of a job that goes on."""
-    for name, tensor in into.items():
-        tensor.copy_(loaded[name])
-
-
-def save_torch(state: State, path: Path) -> None:
-    torch.save(state, path)
-    fsync(path)
-
-
-def load_torch(path: Path, into: State) -> None:
-    copy_into(torch.load(path, weights_only=True), into)
-
-
-def save_dcp(state: State, path: Path) -> None:
-    writer = dcp.FileSystemWriter(path, thread_count=4, sync_files=True)
-    dcp.save(state, storage_writer=writer, no_dist=True)
-    fsync(path)
-
-
-def load_dcp(path: Path, into: State) -> None:
-    dcp.load(into, storage_reader=dcp.FileSystemReader(path), no_dist=True)
-
-
-def save_safetensors(state: State, path: Path) -> None:
-    safetensors.torch.save_file(state, path)
-    fsync(path)
-
-
-def load_safetensors(path: Path, into: State) -> None:
-    copy_into(safetensors.torch.load_file(path), into)
-
-
-def save_ours(state: State, path: Path) -> None:
-    savemark.save(state, str(path))
-
-
-def load_ours(path: Path, into: State) -> None:
-    savemark.restore(str(path), into)
-
-
-def load_ours_in_place(path: Path, into: State) -> None:
-    savemark.restore(str(path), into, in_place=True)
-
-
-def load_fastsafetensors(path: Path, into: State) -> None:
-    loader = fastsafetensors.SafeTensorsFileLoader(
-        fastsafetensors.SingleGroup(), device="cpu", nogds=True
-    )
-    loader.add_filenames({0: [str(path)]})
-    buffers = loader.copy_files_to_device()
-    for name, tensor in into.items():
-        tensor.copy_(buffers.get_tensor(name))
-    buffers.close()
-    loader.close()
-
-
-def load_runai(path: Path, into: State) -> None:
-    with runai_model_streamer.SafetensorsStreamer() as streamer:
-        streamer.stream_file(str(path))
-        for name, tensor in streamer.get_tensors():
-            into[name].copy_(tensor)
-
-
-Load = Callable[[Path, State], None]
-# Each way to save, and the ways to load what it wrote.
-SIDES: dict[str, tuple[Callable[[State, Path], None], dict[str, Load]]] = {
-    "savemark": (save_ours, {"savemark": load_ours, "savemark in place": load_ours_in_place}),
-    "torch.save": (save_torch, {"torch.load": load_torch}),
-    "DCP": (save_dcp, {"DCP": load_dcp}),
-    "safetensors": (save_safetensors, {"safetensors": load_safetensors}),
-}
-if fastsafetensors:
-    SIDES["safetensors"][1]["fastsafetensors"] = load_fastsafetensors
-if runai_model_streamer:
-    SIDES["safetensors"][1]["run:ai streamer"] = load_runai
 
 
 @dataclass
@@ -352,7 +247,7 @@ class Bench:
         for name, checksum in ((READ, False), (LOOK, True)):
             self.note("load recycled", name, read_alone(self.scratch, size(self.state), checksum))
 
-    def save(self, column: str, side: str, save: Callable[[State, Path], None], path: Path) -> None:
+    def save(self, column: str, side: str, save: Save, path: Path) -> None:
         """One durable save of a state that has just been computed with."""
         remove(path)
         settle(column, size(self.state))
