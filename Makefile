@@ -36,6 +36,8 @@ bench: $(VENV)/engine ## side by side with fio, elbencho, IOR, mdtest, our own c
 	$(PYTHON) bench/ranks.py $(SCRATCH)
 	$(PYTHON) bench/report.py
 	$(PYTHON) bench/object.py $(SCRATCH)
+	$(PYTHON) bench/memory.py $(SCRATCH)
+	$(if $(TORCH),PYTHONPATH=python $(TORCH) bench/statedict.py $(SCRATCH),@echo 'state dict: skipped; TORCH=PYTHON names a Python with torch and safetensors')
 
 clean:
 	rm -rf target $(VENV) $(SCRATCH)
