@@ -7,8 +7,8 @@ them into an environment of its own, with fastsafetensors and runai-model-stream
 compared, and put python/ of this checkout on PYTHONPATH. fio, if it is there, gives the ceiling.
 All sides run in turn in every round; figures are medians. Loads are verified, and fill tensors that
 exist. Needs three times the state in memory, for a side that loads into tensors of its own first,
-and five times the state on the disk. In as many rounds as there are ways to load, each comes once
-after each other: what one leaves in memory is what the next one finds.
+and five times the state on the disk. What one leaves in memory is what the next one finds: in eight
+rounds each load into fresh tensors comes once after each other, in fewer only after some.
 
 Two columns, because on virtual machines the difference may be larger than that between programs:
 "recycled": memory that was freed a moment ago, so that the host still backs it, and tensors that

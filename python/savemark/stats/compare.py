@@ -13,8 +13,8 @@ from savemark.stats.repeats import ALPHA, repeats_needed
 
 # Repeats of each side up to which the distribution is computed.
 EXACT_UP_TO = 100
-# A cost decides only between settings whose medians are so near to the best one: that repeats
-# cannot tell two apart does not make them equal (Hoefler & Belli, SC'15, 3.2.2).
+# A cost decides only between settings whose medians are so near to the best one (our choice): that
+# repeats cannot tell two apart does not make them equal (Altman & Bland, BMJ 311, 1995, 485).
 NEAR = 1.05
 
 
