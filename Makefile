@@ -4,7 +4,9 @@ PYTHON := $(VENV)/bin/python
 SCRATCH ?= scratch
 ENGINE := Cargo.lock Cargo.toml $(shell find crates -name '*.rs' -o -name '*.py' -o -name Cargo.toml)
 
-.PHONY: quick test lint bench docs clean
+FUZZ_SECONDS ?= 600
+
+.PHONY: quick test fuzz lint bench docs clean
 
 quick: $(VENV)/engine ## measure SCRATCH (default: a directory in the checkout) and print the report's path
 	@mkdir -p $(SCRATCH)
@@ -13,6 +15,10 @@ quick: $(VENV)/engine ## measure SCRATCH (default: a directory in the checkout) 
 test: $(VENV)/engine lint docs ## everything; pytest comes last, so its summary is the last thing printed
 	cargo test --workspace --quiet
 	$(PYTHON) -m pytest
+
+fuzz: $(VENV)/engine ## every fuzz target, FUZZ_SECONDS (600) each; `make test` tries each for two seconds
+	SAVEMARK_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --package savemark-engine --test fuzz --lib -- --nocapture --test-threads=1 fuzz
+	$(PYTHON) bench/fuzz.py $(FUZZ_SECONDS)
 
 lint: $(VENV)/engine
 	cargo fmt --all --check

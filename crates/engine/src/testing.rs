@@ -4,6 +4,10 @@
 #[allow(dead_code)] // the integration tests use the rest
 pub mod s3;
 
+#[path = "../tests/mutate/mod.rs"]
+#[allow(dead_code)] // the same
+pub mod mutate;
+
 /// A fresh directory on a disk: /tmp may be memory, the build folder is not.
 pub fn disk() -> tempfile::TempDir {
     let target = std::env::current_exe().unwrap().parent().unwrap().to_path_buf();

@@ -1,0 +1,193 @@
+//! Bytes that no save ever wrote, against everything that reads a checkpoint: `mutate` says for how long.
+
+use std::sync::Arc;
+
+use savemark_engine::Kind;
+use savemark_engine::buffer::Pool;
+use savemark_engine::checkpoint::state::GeneratedState;
+use savemark_engine::checkpoint::{self, Manifest, SaveOptions, digest};
+use savemark_engine::codec::{self, Chunk, Codec, CodecName, Piece};
+use savemark_engine::control::Control;
+use savemark_engine::payload::{self, PayloadKind};
+use savemark_engine::storage::{Storage, memory::Memory};
+use serde_json::Value;
+
+mod guarded;
+mod mutate;
+
+use guarded::Guarded;
+use mutate::{Chance, fuzz};
+
+/// Lengths at which formats change: empty members, one page, many blocks, more than one lz4 block, planes.
+const LENGTHS: [usize; 8] = [1, 100, 4096, 5000, 65_536, 100_003, 300_000, (4 << 20) + 4099];
+
+/// A chunk as it is saved: what it holds, and the members in it.
+struct Sample {
+    user: Vec<u8>,
+    stored: Vec<u8>,
+    is_split: bool,
+}
+
+impl Sample {
+    /// Two members where `is_split`; the second starts on the next page.
+    fn pieces(user: usize, is_split: bool) -> Vec<Piece<'static>> {
+        let first = if is_split { (user / 2).max(1) } else { user };
+        let piece = |name, start: usize, end: usize| Piece {
+            name,
+            mode: 0o640,
+            member_bytes: (end - start) as u64,
+            offset: 0,
+            start,
+            len: end - start,
+        };
+        let second = first.next_multiple_of(4096);
+        let mut pieces = vec![piece("weights/layer.0", 0, first)];
+        if is_split && second < user {
+            pieces.push(piece("gewichte/ü", second, user));
+        }
+        pieces
+    }
+
+    fn new(codec: &mut dyn Codec, kind: PayloadKind, len: usize, is_split: bool) -> Self {
+        let mut user = vec![0; len];
+        payload::fill(kind, 1, 0, &mut user);
+        let pieces = Self::pieces(len, is_split);
+        let mut end = 0;
+        for piece in &pieces {
+            user[end..piece.start].fill(0);
+            end = piece.end();
+        }
+        user[end..].fill(0);
+        let mut stored = vec![0; codec.bound(len, pieces.len())];
+        let bytes = codec.encode(&Chunk { user: &user, pieces: &pieces }, &mut stored).unwrap();
+        stored.truncate(bytes);
+        Self { user, stored, is_split }
+    }
+}
+
+/// What follows a decoded byte in memory, and what follows an extent, may not be touched: it is not there.
+fn decoder(name: CodecName) {
+    let mut codec = codec::new(name, None, false).unwrap();
+    let mut samples = Vec::new();
+    for (turn, len) in LENGTHS.into_iter().enumerate() {
+        for kind in PayloadKind::ALL {
+            samples.push(Sample::new(&mut *codec, kind, len, turn % 2 == 1));
+        }
+    }
+    let stored: Vec<Vec<u8>> = samples.iter().map(|sample| sample.stored.clone()).collect();
+    let make = |chance: &mut Chance| {
+        let of = chance.below(samples.len());
+        let mut bytes = match chance.below(16) {
+            0 => stored[of].clone(),
+            _ => chance.bytes(&stored[of..=of]),
+        };
+        bytes.extend_from_slice(&(of as u64).to_le_bytes());
+        bytes
+    };
+    let longest = LENGTHS[LENGTHS.len() - 1];
+    let (mut extents, mut users) = (Guarded::new(2 * longest), Guarded::new(longest));
+    let check = |input: &[u8]| {
+        let (bytes, of) = input.split_last_chunk::<8>().unwrap();
+        let sample = &samples[u64::from_le_bytes(*of) as usize];
+        let (extent, user) = (extents.copy(bytes), users.last(sample.user.len()));
+        let pieces = Sample::pieces(user.len(), sample.is_split);
+        match codec.decode(extent, &pieces, user) {
+            Ok(()) if bytes == sample.stored => assert!(*user == sample.user[..]),
+            Ok(()) => {}
+            Err(error) => assert_eq!(error.kind, Kind::Corrupt, "{error}"),
+        }
+    };
+    fuzz(&format!("decoder-{name}"), make, check);
+}
+
+#[test]
+fn fuzz_decoder_none() {
+    decoder(CodecName::None);
+}
+
+#[test]
+fn fuzz_decoder_tar() {
+    decoder(CodecName::Tar);
+}
+
+#[test]
+fn fuzz_decoder_lz4() {
+    decoder(CodecName::Lz4);
+}
+
+#[test]
+fn fuzz_decoder_zstd() {
+    decoder(CodecName::Zstd);
+}
+
+#[test]
+fn fuzz_decoder_gzip() {
+    decoder(CodecName::Gzip);
+}
+
+#[test]
+fn fuzz_decoder_zlib() {
+    decoder(CodecName::Zlib);
+}
+
+#[test]
+fn fuzz_decoder_planes() {
+    decoder(CodecName::Planes);
+}
+
+fn saved(codec: CodecName, streams: u32) -> (Arc<dyn Storage>, Manifest) {
+    let storage = Arc::new(Memory::default());
+    let options = SaveOptions { codec, level: None, streams, chunk_bytes: 8192, queue_depth: 2 };
+    let state = GeneratedState::new(PayloadKind::Text, 1, 50_001);
+    let saved = checkpoint::save(&state, &*storage, &options, &mut Pool::default(), &Control::default());
+    (storage, saved.unwrap().0)
+}
+
+/// A manifest of these values, with the seal that belongs to it.
+fn sealed(mut tree: Value) -> Vec<u8> {
+    let format = tree.as_object_mut().and_then(|fields| fields.remove("format")).unwrap_or_default();
+    let mut bytes = format!("{{\"format\":{format},{}", &tree.to_string()[1..]).into_bytes();
+    bytes.pop();
+    seal(bytes)
+}
+
+fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
+    let seal = format!(",\"checksum\":\"crc64-nvme:{:016x}\"}}\n", digest(&bytes));
+    bytes.extend_from_slice(seal.as_bytes());
+    bytes
+}
+
+fn changed(chance: &mut Chance, manifest: &Manifest) -> Vec<u8> {
+    let mut tree = serde_json::to_value(manifest).unwrap();
+    for _ in 0..=chance.below(3) {
+        chance.json(&mut tree);
+    }
+    sealed(tree)
+}
+
+#[test]
+fn fuzz_manifest() {
+    let samples: Vec<Manifest> = [(CodecName::None, 0), (CodecName::Tar, 2), (CodecName::Zstd, 3)]
+        .into_iter()
+        .map(|(codec, streams)| saved(codec, streams).1)
+        .collect();
+    let texts: Vec<Vec<u8>> = samples
+        .iter()
+        .map(|manifest| {
+            let text = manifest.to_bytes();
+            text[..text.len() - ",\"checksum\":\"crc64-nvme:0123456789abcdef\"}\n".len()].to_vec()
+        })
+        .collect();
+    assert_eq!(Manifest::from_bytes(&sealed(serde_json::to_value(&samples[0]).unwrap())).unwrap(), samples[0]);
+    let make = |chance: &mut Chance| match chance.below(4) {
+        0 => seal(chance.bytes(&texts)),
+        _ => {
+            let manifest = chance.one(&samples);
+            changed(chance, manifest)
+        }
+    };
+    fuzz("manifest", make, |bytes| match Manifest::from_bytes(bytes) {
+        Ok(read) => assert_eq!(Manifest::from_bytes(&read.to_bytes()).unwrap(), read),
+        Err(error) => assert!(matches!(error.kind, Kind::Corrupt | Kind::Refused), "{error}"),
+    });
+}
