@@ -1,6 +1,7 @@
 """Fixtures: the fake engine in this process, and as a command of its own."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,16 @@ import fake_engine
 import live_program
 
 ROOT = Path(__file__).parent.parent
+
+
+def pytest_sessionstart():
+    """Let what the tests start be stopped, also where whoever started us ignores signals (nohup).
+
+    A process inherits what is ignored, but no handler: so one that does nothing leaves it to them.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.fixture

@@ -16,11 +16,10 @@ from savemark.ranks.crew import Crew, Over
 from savemark.ranks.nodes import Nodes
 from savemark.ranks.part import Work, patience_s, silent_s
 from savemark.ranks.world import Late, World
+from savemark.run.signals import stopping
 from savemark.study.keys import split_ours
 
 Json = dict[str, Any]
-
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Lead:
@@ -135,7 +134,7 @@ def _all_ranks(moved: Callable[[Json], object], count: int) -> Callable[[Json], 
 @contextmanager
 def _noticing(crew: Crew) -> Iterator[None]:
     """Tell whoever waits for other ranks that the user has asked for an end."""
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in STOPPING}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in stopping()}
 
     def notice(number: int, frame: FrameType | None) -> None:
         crew.stop()
@@ -147,7 +146,7 @@ def _noticing(crew: Crew) -> Iterator[None]:
         else:
             raise KeyboardInterrupt
 
-    for number in STOPPING:
+    for number in before:
         signal.signal(number, notice)
     try:
         yield
