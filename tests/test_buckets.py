@@ -185,7 +185,21 @@ print(report["checkpoint"])
 
 
 def test_a_state_in_memory_comes_back_from_a_bucket(run):
-    assert good(run(sys.executable, "-c", STATE)).startswith("s3://bucket/state/2")
+    assert good(run(sys.executable, "-c", STATE)).startswith("s3://bucket/state/00000001-2")
+
+
+TWINS = """
+import savemark
+from savemark.checkpoint import places
+url, several = "s3://bucket/twins", []
+for time in ("20250101T000000.000000Z", "20260101T000000.000000Z"):
+    savemark.save({"step": 7}, f"{url}/00000001-{time}-savemark")
+    several.append(places.at(f"{url}/00000001-{time}-savemark"))
+place = places.at(url)
+assert place.retain(several[0], 1) == ([], [])
+assert place.retain(several[1], 1) == ([several[0].name], [])
+assert savemark.restore(url) == {"step": 7}
+"""
 
 
 class TestSmall:
@@ -238,6 +252,40 @@ class TestSmall:
         assert told.count("removed") == 3
         assert holds.objects == kept
         assert sorted(holds.uploads) == ["foreign", "young"]
+
+    def test_a_clock_that_went_back_loses_nothing(self, savemark, holds, model):
+        """And of two savers that chose the same number the one with the later time is newer."""
+        url, future = "s3://bucket/k", "21060101T000000.000000Z-savemark"
+        good(savemark("save", model, url, "--keep", "3"))
+        name = next(iter(holds.objects)).split("/")[1]
+        first = dict(holds.objects)
+        as_named = lambda new: {key.replace(name, new): data for key, data in first.items()}  # noqa: E731
+        holds.objects.clear()
+        holds.objects.update(as_named(future))
+        done = json.loads(good(savemark("save", model, url, "--keep", "1", "--json")))
+        made = done["checkpoint"].rsplit("/", 1)[-1]
+        assert done["removed"] == [future]
+        assert {key.split("/")[1] for key in holds.objects} == {made}
+        assert made.startswith("00000001-")
+        # Another saver has chosen the same number meanwhile, and has the later time.
+        twin = f"00000001-{future}"
+        holds.objects.update(as_named(twin))
+        listed = json.loads(good(savemark("list", url, "--json")))
+        assert [row["name"] for row in listed] == [made, twin]
+        assert twin in good(savemark("verify", url))
+        done = json.loads(good(savemark("save", model, url, "--keep", "2", "--json")))
+        assert done["checkpoint"].rsplit("/", 1)[-1].startswith("00000002-")
+        assert done["removed"] == [made]
+
+    def test_savers_of_one_number_leave_the_newer_one(self, run, holds):
+        """Each has seen the other's as complete, and keeps one: what both would remove is lost."""
+        good(run(sys.executable, "-c", TWINS))
+        assert len({key.split("/")[1] for key in holds.objects}) == 1
+
+    def test_leftovers_at_the_root_hide_no_checkpoint(self, savemark, holds, model):
+        good(savemark("save", model, "s3://bucket/k", "--keep", "3"))
+        holds.objects[f"k/{OLD}"] = b"left"
+        assert "every byte" in good(savemark("verify", "s3://bucket/k"))
 
     def test_retention_takes_what_is_old_and_leaves_what_may_live(self, savemark, holds, model):
         ago = (datetime.now(UTC) - timedelta(hours=30)).strftime("%Y-%m-%dT%H:%M:%S.000Z")

@@ -117,8 +117,10 @@ class Folder(Place):
             if not swept:
                 self.check_exists()
             return removed
-        if not self.several():
-            return removed + self._clean_single(dry_run)
+        removed += self._clean_single(dry_run)
+        several = self.several()
+        if not several:
+            return removed
         with self.locked():
             for entry in self.entries():
                 assert isinstance(entry.place, Folder)

@@ -1,8 +1,12 @@
-"""What a place is: a directory or URL that is one checkpoint, or holds several named by time.
+"""What a place is: a directory or URL that is one checkpoint, or holds several that are numbered.
 
-A *place of several* (`save --keep N`) holds checkpoints named `20261120T213248.123456Z-savemark`:
-the UTC time of the save, then a mark that says whose it is. The order of names is that of time.
-Nothing is removed from a place but such checkpoints, and nothing from those but our own files.
+A *place of several* (`save --keep N`) holds checkpoints named
+`00000012-20261120T213248.123456Z-savemark`: a number, one more than the greatest there, the UTC
+time of the save, and a mark that says whose it is. Their order is that of the numbers: clocks go
+back, and differ between machines. Savers that meet in a bucket, which has no locks, may choose the
+same number; then the later time is the newer one. Names without a number, of older versions, come
+before all others. Nothing is removed from a place but such checkpoints, and nothing from those but
+our own files.
 
 `Folder` (folder.py) and `Prefix` (prefix.py) say how it is done in a directory and in a bucket.
 """
@@ -18,11 +22,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
-from savemark.errors import SavemarkError, refused, usage
+from savemark.errors import SavemarkError, from_exception, refused, usage
 
-NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-savemark")
+NAME = re.compile(r"(?:(\d{8,})-)?(\d{8}T\d{6}\.\d{6}Z)-savemark", re.ASCII)
 MANIFEST = "manifest.json"
 Json = dict[str, Any]
+
+
+def order(name: str) -> tuple[int, str]:
+    """Return what the name of one of several checkpoints is ordered by: number, then time."""
+    found = NAME.fullmatch(name)
+    if found is None:
+        raise ValueError(f"{name} names none of several checkpoints")
+    return int(found[1] or 0), found[2]
 
 
 @dataclass(frozen=True)
@@ -38,7 +50,8 @@ class Entry:
         """One of `complete`, `damaged`, `interrupted`."""
         checkpoint = self.contents["checkpoint"]
         if checkpoint is None:
-            return "interrupted"
+            # A manifest that cannot be known as one of ours may still stand for what is here.
+            return "damaged" if MANIFEST in self.contents["foreign"] else "interrupted"
         return "damaged" if checkpoint["damage"] else "complete"
 
 
@@ -115,8 +128,8 @@ class Place(ABC):
 
     def several(self) -> list[Self]:
         """Return the checkpoints of a place of several, oldest first; none if it is none."""
-        found = sorted(name for name in self.names()[0] if NAME.fullmatch(name))
-        return [self.below(name) for name in found]
+        found = [name for name in self.names()[0] if NAME.fullmatch(name)]
+        return [self.below(name) for name in sorted(found, key=order)]
 
     def check_single(self) -> None:
         """Refuse to save one checkpoint where something else is."""
@@ -145,16 +158,17 @@ class Place(ABC):
         )
 
     def another(self) -> Self:
-        """Return the place of one more checkpoint, named by the time."""
-        return self.below(datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ-savemark"))
+        """Return the place of one more checkpoint, which is the newest of those here."""
+        last = max((order(place.name)[0] for place in self.several()), default=0)
+        return self.below(f"{last + 1:08}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-savemark")
 
     def entries(self) -> list[Entry]:
         """Return the checkpoints here: itself, or those of a place of several, oldest first."""
         self.check_exists()
-        own = self._contents()
-        if own["checkpoint"] is not None or own["orphans"]:
+        own, several = self._contents(), self.several()
+        if own["checkpoint"] is not None or (own["orphans"] and not several):
             return [Entry(self.name, self, own)]
-        return [Entry(found.name, found, found._contents()) for found in self.several()]
+        return [Entry(found.name, found, found._contents()) for found in several]
 
     def _contents(self) -> Json:
         import savemark._engine as engine
@@ -178,13 +192,35 @@ class Place(ABC):
             )
         return complete[-1].place
 
-    def retain(self, keep: int) -> list[str]:
-        """Remove what is older than the `keep` newest complete checkpoints; return the names.
+    def retain(self, made: Place, keep: int) -> tuple[list[str], list[str]]:
+        """Remove what is older than the `keep` newest complete checkpoints.
 
-        What killed saves left goes too. A damaged one stays: somebody may want to look at it.
+        Return the names of what is gone, and why something is not that should be.
+
+        Nothing goes before `made`, which was saved just now, is found complete, and nothing that is
+        newer than it: another saver's. What killed saves left goes too. A damaged one stays:
+        somebody may want to look at it.
         """
         found = self.entries()
         complete = [entry for entry in found if entry.status == "complete"]
-        old = [entry for entry in complete[: -max(keep, 1)] if entry.place.remove()]
-        left = [e for e in found if e.status == "interrupted" and e.place.clear_old()]
-        return [entry.name for entry in old + left]
+        if made.name not in [entry.name for entry in complete]:
+            raise SavemarkError(
+                "failed",
+                f"{made} was saved, but is not found complete there: nothing older was removed",
+                f"savemark list {self}; something else may remove or alter files there",
+            )
+        surplus = complete[: -max(keep, 1)]
+        old = [entry for entry in surplus if order(entry.name) < order(made.name)]
+        left = [entry for entry in found if entry.status == "interrupted"]
+        gone, notes = [], []
+        for entry in old + left:
+            try:
+                is_gone = entry.place.remove() if entry in old else entry.place.clear_old()
+            except Exception as error:
+                known = from_exception(error)
+                if known is None or known.kind == "interrupted":
+                    raise
+                notes.append(f"{entry.name} was not removed: {known.message}")
+            else:
+                gone += [entry.name] if is_gone else []
+        return gone, notes

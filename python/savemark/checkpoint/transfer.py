@@ -33,16 +33,13 @@ def save(url: str, write: Writer, options: Mapping[str, object], keep: int | Non
             return report(where, json.loads(write(where.trial(options))))
     where.check_many()
     with where.new(), where.locked():
-        made = _another(where, write, options)
+        one = where.another()
+        with one.new():
+            made = report(one, json.loads(write(one.trial(options))))
         # The new one is complete: whatever happens now, it stays.
-        made["removed"] = where.retain(keep)
+        made["removed"], notes = where.retain(one, keep)
+        made["path"]["notes"] += notes
     return made
-
-
-def _another(where: Place, write: Writer, options: Mapping[str, object]) -> Json:
-    one = where.another()
-    with one.new():
-        return report(one, json.loads(write(one.trial(options))))
 
 
 def report(where: Place, found: Json) -> Json:

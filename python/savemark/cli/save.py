@@ -98,6 +98,9 @@ def command(
         click.echo(f"checkpoint  {done['checkpoint']}")
         for removed in done["removed"]:
             click.echo(f"removed     {removed}")
+        for note in done["path"]["notes"]:
+            if "was not removed" in note:
+                click.echo(f"note: {note}", err=True)
 
 
 def _said(

@@ -97,6 +97,7 @@ pub fn contents(storage: &dyn Storage) -> Result<Contents> {
     let shards = match &manifest {
         Some(Err(_)) => Vec::new(),
         Some(Ok(manifest)) => orphans(storage, Some(manifest))?,
+        None if !is_ours => Vec::new(),
         None => orphans(storage, None)?,
     };
     let mut left = Vec::new();
