@@ -54,11 +54,12 @@ def seeds(name):
 
 def look_at(data):
     """Read a file as `savemark import` does, and look at every number of it."""
-    source = Source(Path("lustre_cuda_100MB.csv"), data)
     start = time.process_time()
     try:
-        reading = read(source)
         with tempfile.TemporaryDirectory(prefix="savemark-fuzz-") as scratch:
+            file = Path(scratch, "lustre_cuda_100MB.csv")
+            file.write_bytes(data)
+            reading = read(Source.of(file))
             folder = Path(scratch, "run")
             run = read_run(write_folder([reading], folder, HEAD))
             sensible(reading)

@@ -198,11 +198,7 @@ def test_warps_requests_are_its_phases():
 def test_requests_of_warp_that_failed_make_it_invalid_and_are_not_counted():
     lines = Source.of(DATA / "warp/get.csv.zst").lines
     column = lines[0].split("\t").index("error")
-    words = (
-        lines[-1].split("\t")
-        if lines[-1] and not lines[-1].startswith("#")
-        else lines[-2].split("\t")
-    )
+    words = [line for line in lines if line and not line.startswith("#")][-1].split("\t")
     words[column] = "timeout"
     found = read(text("a.csv", "\n".join([*lines[:50], "\t".join(words)]))).found.entries[0]
     assert found["record"]["source"]["valid"] is False

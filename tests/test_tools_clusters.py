@@ -7,6 +7,7 @@ import pytest
 from savemark.records.assemble import write_folder
 from savemark.records.imported import read
 from savemark.report.analysis import analyse
+from savemark.tools.source import Source
 from test_tools import DATA, GIB, KIB, MIB, about, changed, entries, phases, refused, text
 
 # IOR and mdtest
@@ -190,7 +191,9 @@ def test_an_error_of_elbencho_makes_its_result_invalid(tmp_path):
     source = entry["record"]["source"]
     assert source["valid"] is False
     assert source["message"].endswith("No space left on device")
-    readings = [read(text("a.txt", f"{content}\n{ERRORS}\n"))]
+    file = tmp_path / "a.txt"
+    file.write_text(f"{content}\n{ERRORS}\n")
+    readings = [read(Source.of(file))]
     head = {"run_id": "r", "savemark_version": "0", "started_at": "", "command": ["savemark"]}
     findings = {f.id: f for f in analyse(write_folder(readings, tmp_path / "run", head)).findings}
     assert findings["HC-25"].verdict.value == "BLOCK"

@@ -22,8 +22,9 @@ class SavemarkError(Exception):
     def __init__(self, kind: Kind, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.kind: Kind = kind
-        self.message = message
-        self.hint = hint
+        # A file's name may be no UTF-8; it can be printed and written down all the same.
+        self.message = message.encode("utf-8", "backslashreplace").decode()
+        self.hint = hint and hint.encode("utf-8", "backslashreplace").decode()
 
     @property
     def exit_code(self) -> int:

@@ -13,6 +13,7 @@ import click
 
 from savemark.cli._judged import judged
 from savemark.cli._options import expect_option, json_option
+from savemark.untrusted import clean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,10 +83,10 @@ def _judge(arguments: tuple[str, ...], expect: tuple[str, ...]) -> dict[str, Ana
         return analyse(expecting(read_run(folder), expect))
 
     runs = {text: _runs(Path(text)) for text in arguments}
-    found = {str(run): judge(run) for each in runs.values() for run in each}
+    found = {shown(run): judge(run) for each in runs.values() for run in each}
     foreign = [text for text in arguments if not runs[text]]
     if foreign:
-        found[", ".join(foreign)] = _judge_files(foreign, judge)
+        found[clean(", ".join(foreign))] = _judge_files(foreign, judge)
     return found
 
 
@@ -104,7 +105,8 @@ def _judge_files(arguments: list[str], judge: Callable[[Path], Analysis]) -> Ana
     echo_notes(readings)
     if skipped:
         first, total = skipped[0], len(readings) + len(skipped)
-        said = f"{len(skipped)} of {total} files are not judged; the first is {first.path}"
+        of = f"{len(skipped)} of {total} files are not judged"
+        said = f"{of}; the first is {shown(first.path)}"
         click.echo(f"note: {said}: {first.why}", err=True)
     with TemporaryDirectory(prefix="savemark-check-") as scratch:
         facts = head(datetime.now().astimezone())

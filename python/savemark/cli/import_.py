@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from savemark.cli import _units
+from savemark.untrusted import clean, shown
 
 if TYPE_CHECKING:
     from savemark.records.gather import Skipped
@@ -72,7 +73,7 @@ def command(
     folder = write_folder(readings, out or _default_path(now), head(now) | given, skipped)
     echo_notes(readings)
     for each in skipped:
-        click.echo(f"skipped: {each.path}: {each.why}", err=True)
+        click.echo(f"skipped: {shown(each.path)}: {each.why}", err=True)
     _summary(readings, skipped)
     click.echo(f"run folder      {folder}")
     click.echo(f"next            savemark report {folder}")
@@ -91,7 +92,7 @@ def _grouped(readings: Sequence[Reading]) -> list[str]:
     files: dict[str, list[str]] = {}
     for reading in readings:
         for note in reading.found.notes:
-            files.setdefault(note, []).append(reading.path.name)
+            files.setdefault(note, []).append(clean(reading.path.name))
     more = {note: f" and {len(names) - 1} more" for note, names in files.items() if len(names) > 1}
     return [f"{names[0]}{more.get(note, '')}: {note}" for note, names in files.items()]
 
@@ -101,7 +102,7 @@ def _summary(readings: list[Reading], skipped: Sequence[Skipped]) -> None:
     if len(readings) <= FEW:
         for reading in readings:
             count = len(reading.found.entries)
-            click.echo(f"{reading.format:<15} {reading.path} ({count} trials)")
+            click.echo(f"{reading.format:<15} {shown(reading.path)} ({count} trials)")
     else:
         for name in dict.fromkeys(reading.format for reading in readings):
             mine = [reading for reading in readings if reading.format == name]

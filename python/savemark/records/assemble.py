@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
+from math import prod
+from pathlib import Path, PurePath
 from typing import Any
 
+from savemark import limits, untrusted
 from savemark.errors import usage
 from savemark.records import mixed
 from savemark.records.frame import HEAD
 from savemark.records.gather import Skipped
 from savemark.records.imported import PROBE, Reading
 from savemark.records.run import Json
+from savemark.untrusted import clean, shown
 
+ORIGINALS, RECORDS, LOG, HEAD_FILE = "originals", "records.jsonl", "log.txt", "run.json"
 ALWAYS = ("codec", "streams")
 TOOL = "tool"  # the factor that says which format a trial was read from
 FEW = 5  # so many files are named in a title
@@ -28,61 +35,89 @@ def write_folder(
 
     `head` has run_id, savemark_version, started_at and command, and may have parts of the study and
     the host that no file states (`given`). What was `skipped` is kept with its reason. Files that
-    number the same trial twice, and a path that is not empty, are usage errors.
+    number the same trial twice, a file that changes meanwhile, and a path that is not empty, are
+    usage errors, which leave nothing behind.
     """
     sources = [_marked(source) for source in sources]
     given = head.get("given") or {}
     head = {name: value for name, value in head.items() if name != "given"}
-    host = {**_host(sources), **(given.get("host") or {})}
-    entries = list(_entries(sources, host))
-    _number_repeats(entries)
-    _refuse_doubles(entries)
-    plan = _plan(sources, entries)
-    path.mkdir(parents=True, exist_ok=True)
-    if any(path.iterdir()):
-        raise usage(f"{path} is not empty", "choose another --out")
-    kept = [_keep(source, path / "originals") for source in sources]
-    lines = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in entries)
-    (path / "records.jsonl").write_text(lines, encoding="utf-8")
-    said = [*notes(sources), *mixed.warnings(sources)]
-    said += [f"{each.path}: skipped: {each.why}" for each in skipped]
-    (path / "log.txt").write_text("".join(f"{line}\n" for line in said), encoding="utf-8")
-    whole = {
+    lines = list(_lines(sources))
+    _number_repeats(lines)
+    _refuse_doubles(lines)
+    plan, remarks = _plan(sources, lines)
+    run = {
         "schema": 1,
         **head,
+        "command": [clean(word) for word in head["command"]],
         "origin": "imported",
-        "sources": kept,
-        "skipped": [{"file": str(each.path), "why": each.why} for each in skipped],
-        "study": _study(sources, plan or entries) | (given.get("study") or {}),
-        "host": host,
+        "sources": [],  # once they are copied
+        "skipped": [{"file": shown(each.path), "why": each.why} for each in skipped],
+        "study": _study(sources, plan or lines) | (given.get("study") or {}),
+        "host": {**_host(sources), **(given.get("host") or {})},
         "targets": [
             {"label": label, "target": label}
-            for label in dict.fromkeys(entry["label"] for entry in entries)
+            for label in dict.fromkeys(line["label"] for line in lines)
         ],
         "order_seed": None,
         "plan": plan,
     }
-    text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
-    (path / "run.json").write_text(text, encoding="utf-8")
+    log = [*notes(sources), *mixed.warnings(sources), *remarks]
+    log += [f"{shown(each.path)}: skipped: {each.why}" for each in skipped]
+    path.mkdir(parents=True, exist_ok=True)
+    if any(path.iterdir()):
+        raise usage(f"{path} is not empty", "choose another --out")
+    try:
+        _fill(path, sources, lines, (run, log))
+    except BaseException:
+        _undo(path)
+        raise
     return path
+
+
+def _fill(path: Path, sources: list[Reading], lines: list[Json], texts: tuple[Json, Any]) -> None:
+    """Write the files one after another, line by line: none of them is held as a whole."""
+    run, log = texts
+    (path / ORIGINALS).mkdir()
+    run["sources"] = [_keep(source, path / ORIGINALS) for source in sources]
+    around = (_versions(sources), run["host"])
+    with (path / RECORDS).open("w", encoding="utf-8") as file:
+        for line in lines:
+            record = _record(line["record"], line.pop("from"), *around)
+            whole = {**line, "record": record}
+            file.write(json.dumps(whole, separators=(",", ":")) + "\n")
+    (path / LOG).write_text("".join(f"{line}\n" for line in log), encoding="utf-8")
+    with (path / HEAD_FILE).open("w", encoding="utf-8") as file:
+        json.dump(run, file, indent=1, ensure_ascii=False)
+        file.write("\n")
+
+
+def _undo(path: Path) -> None:
+    """Remove what was written into a folder that was empty, and nothing else."""
+    shutil.rmtree(path / ORIGINALS, ignore_errors=True)
+    for name in (RECORDS, LOG, HEAD_FILE):
+        (path / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        path.rmdir()
 
 
 def notes(sources: list[Reading]) -> list[str]:
     """What the reader of a file had to pass over, with the file's name."""
-    return [f"{source.path.name}: {note}" for source in sources for note in source.found.notes]
+    return [
+        f"{clean(source.path.name)}: {note}" for source in sources for note in source.found.notes
+    ]
 
 
-def _entries(sources: list[Reading], host: Json) -> Iterator[Json]:
-    """Yield all lines in the order of the files; each says which file it is from."""
+def _lines(sources: list[Reading]) -> Iterator[Json]:
+    """Yield all lines in the order of the files; `from` says which file each is from."""
     beside = any(not _is_probe(e) for source in sources for e in source.found.entries)
-    varying, around = _varying(sources), (_versions(sources), host)
+    varying = _varying(sources)
     index = 0
     for source in sources:
         for own in source.found.entries:
             # Beside trials, the speed of a disk is what they are held against; alone, it is what
             # was measured.
             for entry in _as_ceilings(own) if beside and _is_probe(own) else [own]:
-                yield _line(entry, source, around, varying) | {"index": index}
+                yield _line(entry, source, varying) | {"index": index}
                 index += 1
 
 
@@ -105,24 +140,33 @@ def _marked(source: Reading) -> Reading:
     return replace(source, found=replace(source.found, entries=entries))
 
 
-def _line(
-    entry: Json, source: Reading, around: tuple[dict[str, str | None], Json], varying: list[str]
-) -> Json:
+def _line(entry: Json, source: Reading, varying: list[str]) -> Json:
     record = entry.get("record")
-    if record is not None:
-        stated = {name: level for name, level in entry["factors"].items() if name != TOOL}
-        trial = {**(record.get("trial") or {}), **stated}
-        known = _source(record.get("source") or {}, source, *around)
-        record = {"schema": 1, **record, "trial": trial, "source": known}
     return {
         **{name: entry[name] for name in ("role", "name")},
         "repeat": entry.get("repeat"),
         "label": source.found.label,
         "factors": _factors(entry["factors"], source.found.label, varying),
         "status": "ok" if record is not None else "failed",
-        "record": record,
+        "record": record and {**record, "trial": _trial(entry)},
         "error": entry.get("error"),
+        "from": source,
     }
+
+
+def _trial(entry: Json) -> Json:
+    """Return what is known of how it ran: what the record says, and every factor."""
+    stated = {name: level for name, level in entry["factors"].items() if name != TOOL}
+    return {**(entry["record"].get("trial") or {}), **stated}
+
+
+def _record(
+    own: Json | None, source: Reading, versions: dict[str, str | None], host: Json
+) -> Json | None:
+    """Return a record as it is written: with its version, and where it is from."""
+    if own is None:
+        return None
+    return {"schema": 1, **own, "source": _source(own.get("source") or {}, source, versions, host)}
 
 
 def _source(own: Json, source: Reading, versions: dict[str, str | None], host: Json) -> Json:
@@ -130,7 +174,7 @@ def _source(own: Json, source: Reading, versions: dict[str, str | None], host: J
     memory = (host.get("memory") or {}).get("total_bytes")
     known = {"tool_version": versions.get(own.get("tool", "")), "client_memory_bytes": memory}
     known |= {name: value for name, value in own.items() if value is not None}
-    where = {"file": source.path.name, "sha256": source.source.sha256}
+    where = {"file": clean(source.path.name), "sha256": source.sha256}
     return {"origin": "imported", **where, **known}
 
 
@@ -205,15 +249,24 @@ def _key(entry: Json) -> str:
     return repr((entry["role"], entry["name"], entry["label"], entry["repeat"], entry["factors"]))
 
 
-def _plan(sources: list[Reading], entries: list[Json]) -> list[Json]:
-    """Return what is there, and after it what the design behind the files wanted and is not."""
+def _plan(sources: list[Reading], entries: list[Json]) -> tuple[list[Json], list[str]]:
+    """Return what is there, and after it what the design behind the files wanted and is not.
+
+    Where that would be more than a run holds it is left out, with a remark.
+    """
     fields = ("index", "role", "name", "label", "repeat", "factors")
     plan = [{name: entry[name] for name in fields} for entry in entries]
     there, varying = {_key(entry) for entry in entries}, _varying(sources)
+    remarks = []
     for source in sources:
         found = source.found
         first = next((e for e in found.entries if not _is_probe(e)), None)
         if first is None or not found.levels:
+            continue
+        wanted_trials = found.repeats * prod(len(levels) for levels in found.levels.values())
+        if len(plan) + wanted_trials > limits.MOST_TRIALS:
+            many = f"its design has {wanted_trials} trials, and a run at most {limits.MOST_TRIALS}"
+            remarks.append(f"{clean(source.path.name)}: {many}: what is missing is not listed")
             continue
         rest = {k: v for k, v in first["factors"].items() if k not in found.levels}
         for repeat, *cell in product(range(found.repeats), *found.levels.values()):
@@ -222,7 +275,7 @@ def _plan(sources: list[Reading], entries: list[Json]) -> list[Json]:
             wanted |= {"repeat": repeat, "factors": _factors(own, found.label, varying)}
             if _key(wanted) not in there:
                 plan.append({"index": len(plan), **wanted})
-    return plan
+    return plan, remarks
 
 
 def _study(sources: list[Reading], plan: list[Json]) -> Json:
@@ -252,7 +305,7 @@ def _study(sources: list[Reading], plan: list[Json]) -> Json:
 
 
 def _titles(sources: list[Reading]) -> str:
-    names = [source.path.name for source in sources]
+    names = [clean(source.path.name) for source in sources]
     more = f" and {len(names) - FEW} more files" if len(names) > FEW else ""
     return ", ".join(names[:FEW]) + more
 
@@ -279,15 +332,24 @@ def _versions(sources: list[Reading]) -> dict[str, str | None]:
 
 def _keep(source: Reading, folder: Path) -> Json:
     """Copy the original, unchanged, and say which it is."""
-    folder.mkdir(exist_ok=True)
-    name, number = source.path.name, 2
+    own = PurePath(clean(source.path.name))
+    name, number = own.name, 2
     while (folder / name).exists():
-        name, number = f"{source.path.stem}-{number}{source.path.suffix}", number + 1
-    (folder / name).write_bytes(source.source.data)
+        name, number = f"{own.stem}-{number}{own.suffix}", number + 1
+    digest = hashlib.sha256()
+    with (
+        untrusted.opened(source.path, limits.LARGEST_FILE) as file,
+        (folder / name).open("wb") as to,
+    ):
+        while part := file.read(untrusted.STEP):
+            digest.update(part)
+            to.write(part)
+    if digest.hexdigest() != source.sha256:
+        raise usage(f"{shown(source.path)} changed while it was read", "import it when it is done")
     return {
-        "file": f"originals/{name}",
-        "sha256": source.source.sha256,
-        "bytes": len(source.source.data),
+        "file": f"{ORIGINALS}/{name}",
+        "sha256": source.sha256,
+        "bytes": source.size_bytes,
         "format": source.format,
         "label": source.found.label,
     }

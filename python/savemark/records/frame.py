@@ -202,7 +202,9 @@ def variant(factors: Json) -> str:
 def shown(name: str, value: Any) -> str:
     """The level of a factor as people write it: `transfer_size` 65536 is `64KiB`."""
     text = str(value)
-    if not (name.endswith(("size", "bytes")) and text.isdigit() and int(text)):
+    # Not each text of digits is a number: "²" is one, and ten thousand nines are too long.
+    digits = text.isascii() and text.isdigit() and len(text) < 20
+    if not (name.endswith(("size", "bytes")) and digits and int(text)):
         return text
     count, unit = int(text), 0
     while count % 1024 == 0 and unit < len(UNITS) - 1:

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+from savemark import limits
 from savemark.errors import SavemarkError, usage
 from savemark.records.imported import Reading, named, read
 from savemark.records.names import Pattern, apply
 from savemark.tools.source import Source
+from savemark.untrusted import clean, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +31,53 @@ def gather(
     arguments: Sequence[str], pattern: Pattern | None = None
 ) -> tuple[list[Reading], list[Skipped]]:
     """Read `[LABEL=]PATH…`; a usage error where a named file is none, or nothing is left."""
-    readings: list[Reading] = []
-    skipped: list[Skipped] = []
+    found = _Found([], [])
     for argument in arguments:
         label, path = named(argument)
         if not path.is_dir():
             reading = read(Source.of(path))
-            readings.append(_named(reading, label, "", PurePath(path.name), pattern))
+            found.add(_named(reading, label, "", PurePath(path.name), pattern))
             continue
+        folder = path.resolve().name
         for file in _files(path):
             try:
                 reading = read(Source.of(file))
             except SavemarkError as error:
-                skipped.append(Skipped(file, error.message.removeprefix(f"{file}: ")))
+                found.skip(file, error.message)
             else:
-                inside = PurePath(path.resolve().name, file.relative_to(path))
-                readings.append(_named(reading, label, path.resolve().name, inside, pattern))
-    kept, doubles = _once(readings)
+                inside = PurePath(folder, file.relative_to(path))
+                found.add(_named(reading, label, folder, inside, pattern))
+    kept, doubles = _once(found.readings)
     if not kept:
-        raise _nothing(arguments, skipped)
-    return kept, skipped + doubles
+        raise _nothing(arguments, found.skipped)
+    return kept, found.skipped + doubles
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was found so far, within the limits of one run."""
+
+    readings: list[Reading]
+    skipped: list[Skipped]
+    trials: int = 0
+
+    def add(self, reading: Reading) -> None:
+        self.readings.append(reading)
+        self.trials += len(reading.found.entries)
+        if self.trials > limits.MOST_TRIALS:
+            upto = f"up to {shown(reading.path)} there are more than {limits.MOST_TRIALS} trials"
+            raise usage(upto, "import fewer files at a time")
+        self._count()
+
+    def skip(self, file: Path, why: str) -> None:
+        for name in (str(file), shown(file)):
+            why = why.removeprefix(f"{name}: ")
+        self.skipped.append(Skipped(file, clean(why)))
+        self._count()
+
+    def _count(self) -> None:
+        if len(self.readings) + len(self.skipped) > limits.MOST_FILES:
+            raise usage(f"more than {limits.MOST_FILES} files", "import fewer folders at a time")
 
 
 def _nothing(arguments: Sequence[str], skipped: list[Skipped]) -> SavemarkError:
@@ -58,7 +87,7 @@ def _nothing(arguments: Sequence[str], skipped: list[Skipped]) -> SavemarkError:
     first = skipped[0]
     return usage(
         f"none of {len(skipped)} files is a result file that savemark knows",
-        f"the first is {first.path}: {first.why}",
+        f"the first is {shown(first.path)}: {first.why}",
     )
 
 
@@ -96,13 +125,13 @@ def _once(readings: list[Reading]) -> tuple[list[Reading], list[Skipped]]:
         found, path = reading.found, reading.path
         better = path.with_name(found.beside) if found.beside else path
         # Equal bytes under another name are no copy but a question: HC-22 asks it.
-        keys: list[object] = [(found.label, path.name, reading.source.sha256)]
+        keys: list[object] = [(found.label, path.name, reading.sha256)]
         keys += [(found.label, path.parent, found.identity)] if found.identity else []
         twin = next((seen[key] for key in keys if key in seen), None)
         if better != path and better in paths:
-            doubles.append(Skipped(path, f"{better} tells of the same run"))
+            doubles.append(Skipped(path, f"{shown(better)} tells of the same run"))
         elif twin is not None:
-            doubles.append(Skipped(path, f"{twin} tells of the same run"))
+            doubles.append(Skipped(path, f"{shown(twin)} tells of the same run"))
         else:
             kept.append(reading)
             seen.update(dict.fromkeys(keys, path))

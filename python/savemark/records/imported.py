@@ -6,6 +6,7 @@ verified restore unless its tool recorded them, and the checks say so.
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from savemark.errors import usage
 from savemark.records.run import Json
+from savemark.untrusted import shown
 
 if TYPE_CHECKING:
+    from savemark.tools import Tool
     from savemark.tools.source import Source
 
 # The workload of an entry that measures a place by itself: beside trials, it is their ceiling.
 PROBE = "probe"
+PEEK = 8192  # bytes by which a file is told that no format knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +52,12 @@ class Imported:
 class Reading:
     """An imported file, and what it says."""
 
-    source: Source
+    path: Path
+    sha256: str
+    size_bytes: int
     format: str
     found: Imported
     placed: bool = False  # whether somebody has said where it ran: its label is no folder's name
-
-    @property
-    def path(self) -> Path:
-        """Where the file is."""
-        return self.source.path
 
 
 def read_source(argument: str) -> Reading:
@@ -71,19 +72,25 @@ def read_source(argument: str) -> Reading:
 def read(source: Source) -> Reading:
     """Read a file with the format that recognises its content; a usage error if none."""
     from savemark.records.importers import formats
-    from savemark.records.plausible import refuse_nonsense
+    from savemark.records.plausible import checked
 
     for name, module in formats().items():
         if module.recognises(source):
-            found = module.parse(source)
-            refuse_nonsense(source, found.entries)
-            return Reading(source, name, found)
-    raise usage(f"{source.path}: {_what(source)}", known())
+            found = checked(source, _parsed(module, source))
+            return Reading(source.path, source.sha256, len(source.data), name, found)
+    raise usage(f"{shown(source.path)}: {_what(source)}", known())
+
+
+def _parsed(module: Tool, source: Source) -> Imported:
+    try:
+        return module.parse(source)
+    except csv.Error as error:
+        raise usage(f"{shown(source.path)}: {error}", "the file is damaged") from None
 
 
 def _what(source: Source) -> str:
     """Why it is no result file, as far as that can be seen."""
-    data = source.data
+    data = source.data[:PEEK]
     if not data.strip():
         return "it is empty"
     if data.startswith(b"\x00\x05\x16\x07"):
@@ -92,9 +99,9 @@ def _what(source: Source) -> str:
         rb"(\.{0,2}/)?[\w. -]+(/[\w. -]+)+", data.strip()
     ):
         return (
-            f"it is a symbolic link saved as text: it holds the path {source.text.strip()!r} only"
+            f"it is a symbolic link saved as text: it holds the path {source.head.strip()!r} only"
         )
-    if b"\x00" in data[:8192]:
+    if b"\x00" in data:
         return "it is binary, and of no kind that savemark knows"
     return "not a result file that savemark knows"
 

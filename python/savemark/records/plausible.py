@@ -1,10 +1,13 @@
-"""The last look at what a reader returns: no number that nothing could have measured."""
+"""The last look at what a reader returns: names that can be names, numbers that can be measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from savemark import untrusted
 from savemark.errors import usage
+from savemark.records.imported import Imported
 from savemark.records.run import Json
 from savemark.tools.source import Source
 
@@ -12,7 +15,37 @@ from savemark.tools.source import Source
 MOST = 2**63 - 1
 
 
-def refuse_nonsense(source: Source, entries: list[Json]) -> None:
+def checked(source: Source, found: Imported) -> Imported:
+    """Return what a file says, its words without control characters.
+
+    A factor that could be none, a text too long for a label or a level, and numbers that nothing
+    could have measured are usage errors that name them.
+    """
+    where = untrusted.shown(source.path)
+    _refuse_nonsense(where, found.entries)
+    return replace(
+        found,
+        label=untrusted.words(found.label, where),
+        entries=[_named(entry, where) for entry in found.entries],
+        levels={
+            untrusted.name(name, where): [untrusted.level(name, each, where) for each in levels]
+            for name, levels in found.levels.items()
+        },
+        notes=[untrusted.clean(note) for note in found.notes],
+    )
+
+
+def _named(entry: Json, where: str) -> Json:
+    entry["factors"] = {
+        untrusted.name(name, where): untrusted.level(name, each, where)
+        for name, each in entry["factors"].items()
+    }
+    for phase in (entry.get("record") or {}).get("phases") or []:
+        phase["name"] = untrusted.words(phase["name"], where)
+    return entry
+
+
+def _refuse_nonsense(where: str, entries: list[Json]) -> None:
     """Refuse times, amounts and rates that are negative, infinite or not numbers, as damage."""
     for entry in entries:
         for phase in (entry.get("record") or {}).get("phases") or []:
@@ -23,7 +56,7 @@ def refuse_nonsense(source: Source, entries: list[Json]) -> None:
             for name, value in _numbers(phase):
                 if not 0 <= value <= MOST:  # which NaN is not either
                     raise usage(
-                        f"{source.path}: {phase.get('name')}: {name} would be {str(value)[:20]}",
+                        f"{where}: {phase.get('name')}: {name} would be {str(value)[:20]}",
                         "the file is damaged, or no result of its tool",
                     )
 

@@ -72,7 +72,9 @@ def owner(path: Path) -> Owner | None:
         return None
     marker = path / MARKER
     try:
-        descriptor = os.open(marker, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        # Nobody may be waiting at the other end of what only looks like a marker.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(marker, flags)
     except OSError:
         return None
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from savemark import limits
 from savemark.errors import usage
 from savemark.tools.source import Source
 
@@ -18,6 +19,7 @@ def objects(source: Source) -> list[dict[str, Any]]:
     Of a key that is there twice the last counts; NaN and Infinity are null. Returns nothing where
     there is no whole object.
     """
+    limit_values(source)
     decoder = json.JSONDecoder(parse_constant=lambda _: None)
     found: list[dict[str, Any]] = []
     text, place, failed = source.text, 0, 0
@@ -31,6 +33,11 @@ def objects(source: Source) -> list[dict[str, Any]]:
         else:
             found.append(value)
     return found
+
+
+def limit_values(source: Source) -> None:
+    """Refuse a text that would be too many values; each is large in memory, however short."""
+    source.limit(sum(source.text.count(mark) for mark in ",[{"), limits.MOST_VALUES, "values")
 
 
 def part(value: Any) -> dict[str, Any]:

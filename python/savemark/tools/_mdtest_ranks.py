@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from savemark import limits
 from savemark.errors import usage
 from savemark.tools._numbers import NS_PER_S, number, whole
 from savemark.tools.source import Source
@@ -43,6 +44,7 @@ class Ranks:
 
 def read(source: Source) -> Ranks:
     """Read the CSV; a usage error without its row `all`, or where that says nothing."""
+    source.limit(source.text.count(","), limits.MOST_FIELDS, "fields")
     lines = [line.split(",") for line in source.lines if line.strip()]
     columns, rows = lines[0], lines[1:]
     all_ = next((row for row in rows if row[0] == "all"), None)

@@ -74,11 +74,11 @@ def parse(source: Source) -> Imported:
     if "RuntimeMS,Rank,MixType" in text:
         return _of_live(source)
     if "time ms [first]" in text:
-        rows = list(of_csv(source))
+        rows = source.few(of_csv(source))
     elif '"last_done"' in text:
         rows = [of_object(each) for each in objects(source) if "last_done" in each]
     else:
-        rows = list(of_text(source))
+        rows = source.few(of_text(source))
     if not rows:
         return _without_result(source)
     if not all(row["operation"] for row in rows):

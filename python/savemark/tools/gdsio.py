@@ -29,7 +29,8 @@ def recognises(source: Source) -> bool:
 
 def parse(source: Source) -> Imported:
     """Return an entry per line."""
-    entries = [_entry(source, *found.groups()) for found in LINE.finditer(source.text)]
+    lines = LINE.finditer(source.text)
+    entries = source.few(_entry(source, *found.groups()) for found in lines)
     if not entries:
         raise usage(f"{source.path}: no whole result line of gdsio in it", "was it cut off?")
     return Imported(entries=entries)

@@ -8,6 +8,7 @@ their dates. Values are times, rates of bytes or rates of operations by their un
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from savemark.errors import usage
@@ -46,8 +47,17 @@ def parse(source: Source) -> Imported:
     if found is None:
         raise usage(f"{source.path}: data.js is cut off")
     suites = part(found["entries"])
-    entries: list[Json] = []
     strange: set[str] = set()
+    entries = source.few(_entries(suites, strange))
+    if not entries:
+        raise usage(
+            f"{source.path}: no time and no rate in data.js", f"its units: {sorted(strange)}"
+        )
+    notes = [f"passed over values in {', '.join(sorted(strange))}"] if strange else []
+    return Imported(entries=entries, notes=notes)
+
+
+def _entries(suites: Json, strange: set[str]) -> Iterator[Json]:
     for suite, runs in suites.items():
         for run in sorted(parts(runs), key=lambda run: whole(run.get("date")) or 0):
             for bench in parts(run.get("benches")):
@@ -60,15 +70,7 @@ def parse(source: Source) -> Imported:
                 date = whole(run.get("date"))
                 record["finished_unix_ns"] = date * 10**6 if date and date > 0 else None
                 factors: Json = {"suite": suite, "benchmark": str(bench.get("name"))[:200]}
-                entries.append(
-                    {"role": "trial", "name": NAME, "factors": factors, "record": record}
-                )
-    if not entries:
-        raise usage(
-            f"{source.path}: no time and no rate in data.js", f"its units: {sorted(strange)}"
-        )
-    notes = [f"passed over values in {', '.join(sorted(strange))}"] if strange else []
-    return Imported(entries=entries, notes=notes)
+                yield {"role": "trial", "name": NAME, "factors": factors, "record": record}
 
 
 def _phase(bench: Json) -> Json | None:

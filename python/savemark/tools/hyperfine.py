@@ -25,7 +25,7 @@ def parse(source: Source) -> Imported:
     if not results:
         raise usage(f"{source.path}: hyperfine's JSON is cut off")
     several = len({str(result.get("command")) for result in results}) > 1
-    entries = [entry for result in results for entry in _entries(source, result, several)]
+    entries = source.few(e for result in results for e in _entries(source, result, several))
     return Imported(entries=entries)
 
 

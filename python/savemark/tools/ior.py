@@ -18,6 +18,7 @@ from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
 from savemark.tools._ior_options import Options
+from savemark.tools._json import limit_values
 from savemark.tools._numbers import MIB, NS_PER_S, number, times, whole
 from savemark.tools.source import Source
 
@@ -211,6 +212,7 @@ def _of_json(source: Source) -> Iterator[tuple[Options, list[Json]]]:
     tests: list[tuple[Json, list[Json]]] = []
     summary: list[Json] = []
     shown: Json = {}
+    limit_values(source)
     for name, text in PART.findall(source.text):
         values = _object(text)
         if not isinstance(values, dict):

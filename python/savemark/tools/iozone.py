@@ -42,8 +42,9 @@ HEADER = re.compile(r"^\s*kB\s+reclen\s+(?=\S)", re.IGNORECASE)
 
 def recognises(source: Source) -> bool:
     """Whether iozone says its name, and that it measured throughput or a matrix."""
-    known = SECTION in source.text or any(HEADER.match(line) for line in source.lines)
-    return "Iozone: Performance Test of File I/O" in source.text and known
+    if "Iozone: Performance Test of File I/O" not in source.text:
+        return False
+    return SECTION in source.text or any(HEADER.match(line) for line in source.lines)
 
 
 def parse(source: Source) -> Imported:
@@ -61,7 +62,7 @@ def parse(source: Source) -> Imported:
         parts = text.split(SECTION)[1:]
         entries = [_throughput(source, SECTION + part, command, about, notes) for part in parts]
     else:
-        entries = list(_matrix(source, command, about))
+        entries = source.few(_matrix(source, command, about))
     if not entries:
         raise usage(f"{source.path}: no line of results in it", "was iozone stopped?")
     return Imported(label="local", entries=entries, notes=notes)

@@ -7,6 +7,7 @@ from it stays empty.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from savemark.errors import usage
 from savemark.records.imported import Imported
@@ -37,9 +38,16 @@ def recognises(source: Source) -> bool:
 
 def parse(source: Source) -> Imported:
     """Return an entry per line of the table."""
+    entries = source.few(_lines(source))
+    if not entries:
+        raise usage(f"{source.path}: nixlbench's table is empty", "was it stopped?")
+    return Imported(entries=entries)
+
+
+def _lines(source: Source) -> Iterator[Json]:
     shown: dict[str, str] = {}
     columns: list[str] = []
-    unit, entries = 1, []
+    unit = 1
     for line in source.lines:
         header = HEADER.match(line)
         if header:
@@ -52,10 +60,7 @@ def parse(source: Source) -> Imported:
             if len(words) != len(columns):
                 wrong = f"a line of nixlbench has {len(words)} fields, not {len(columns)}"
                 raise usage(f"{source.path}: {wrong}")
-            entries.append(_entry(source, dict(zip(columns, words, strict=True)), shown, unit))
-    if not entries:
-        raise usage(f"{source.path}: nixlbench's table is empty", "was it stopped?")
-    return Imported(entries=entries)
+            yield _entry(source, dict(zip(columns, words, strict=True)), shown, unit)
 
 
 def _entry(source: Source, row: dict[str, str], shown: dict[str, str], unit: int) -> Json:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
-import io
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
+from savemark import limits, untrusted
 from savemark.errors import usage
 
-MOST_BYTES = 64 << 20  # a result file is text for people; anything larger is something else
-MOST_TEXT = 512 << 20  # and what it unpacks to
-ZSTD = b"\x28\xb5\x2f\xfd"
+T = TypeVar("T")
+HEAD = 4096  # characters of the beginning, by which some formats know their files
 
 
 @dataclass(frozen=True)
@@ -26,47 +29,72 @@ class Source:
     def of(cls, path: Path) -> Source:
         """Read a file; a usage error where that cannot be done."""
         try:
-            size = path.stat().st_size
-            if size > MOST_BYTES:
-                raise usage(f"{path} has {size} bytes; a result file has at most {MOST_BYTES}")
-            return cls(path, path.read_bytes())
+            return cls(path, untrusted.read(path, limits.LARGEST_FILE))
         except OSError as error:
             why = "name result files or folders: savemark import PATH…"
-            raise usage(f"{path}: {error.strerror}", why) from None
+            raise usage(f"{untrusted.shown(path)}: {error.strerror}", why) from None
 
     @cached_property
     def text(self) -> str:
         """The content; unpacked if it is zstd, and with other than UTF-8 replaced."""
-        data = _unpacked(self) if self.data.startswith(ZSTD) else self.data
+        data = self.data
+        if data.startswith(untrusted.ZSTD):
+            data = b"".join(untrusted.unpacked(self.path, data, limits.LARGEST_TEXT))
+        elif len(data) > limits.LARGEST_TEXT:
+            raise untrusted.too_large(
+                self.path, f"{len(data)} bytes", f"{limits.LARGEST_TEXT} bytes"
+            )
         # utf-8-sig: spreadsheets put a mark before the name of the first column.
-        return data.decode("utf-8-sig", errors="replace")
+        text = data.decode("utf-8-sig", errors="replace")
+        self.limit(text.count("\n") + text.count("\r"), limits.MOST_LINES, "lines")
+        return text
+
+    @cached_property
+    def head(self) -> str:
+        """The first characters of the content, of a file of any size."""
+        return next(self._pieces(), "")[:HEAD]
 
     @cached_property
     def lines(self) -> list[str]:
         """The lines of the text, by any of the usual line ends."""
         return self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
+    def stream(self) -> Iterator[str]:
+        """Yield the lines one by one, of a file that may be too large for `text`."""
+        rest, count = "", 0
+        for piece in self._pieces():
+            *lines, rest = f"{rest}{piece}".split("\n")
+            count += len(lines)
+            self.limit(count, limits.MOST_STREAMED, "lines")
+            self.limit(len(rest), limits.LARGEST_LINE, "characters in a line")
+            yield from (line.removesuffix("\r") for line in lines)
+        yield rest.removesuffix("\r")
+
+    def limit(self, count: int, most: int, what: str) -> None:
+        """Refuse a file that has more of something than anybody needs."""
+        if count > most:
+            raise untrusted.too_large(self.path, f"{count} {what}", f"{most} {what}")
+
+    def few(self, found: Iterable[T]) -> list[T]:
+        """Return what was read, unless it is more trials than a run holds."""
+        few = list(islice(found, limits.MOST_TRIALS + 1))
+        if len(few) > limits.MOST_TRIALS:
+            most = f"{limits.MOST_TRIALS} trials"
+            raise untrusted.too_large(self.path, f"more than {most}", most)
+        return few
+
+    def _pieces(self) -> Iterator[str]:
+        """Yield the text in parts of about a megabyte."""
+        if self.data.startswith(untrusted.ZSTD):
+            parts = untrusted.unpacked(self.path, self.data, limits.LARGEST_STREAM)
+        else:
+            size, view = untrusted.STEP, memoryview(self.data)
+            parts = (bytes(view[at : at + size]) for at in range(0, len(view), size))
+        decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+        yield from (decoder.decode(part) for part in parts)
+        yield decoder.decode(b"", final=True)
+
     @cached_property
     def sha256(self) -> str:
         """The digest by which the original can always be recognised."""
         return hashlib.sha256(self.data).hexdigest()
-
-
-def _unpacked(source: Source) -> bytes:
-    """Unpack zstd with the copy of it that polars brings: Python has its own only from 3.14 on."""
-    import polars as pl
-
-    try:
-        lines = pl.read_csv(
-            io.BytesIO(source.data),
-            has_header=False,
-            separator="\x01",  # so that a line is one column
-            quote_char=None,
-            infer_schema=False,
-            encoding="utf8-lossy",
-        ).to_series()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise usage(f"{source.path}: it begins like zstd, and is none ({error})") from None
-    if (lines.str.len_bytes().sum() or 0) > MOST_TEXT:
-        raise usage(f"{source.path} unpacks to more than {MOST_TEXT} bytes; no result file does")
-    return "\n".join(line or "" for line in lines).encode()

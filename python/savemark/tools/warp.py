@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
+from array import array
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -38,7 +39,7 @@ MILLIS = {
 
 def recognises(source: Source) -> bool:
     """Whether its first line is a header of warp's, or it is JSON of operations by type."""
-    first = source.text[:500].lstrip().split("\n")[0]
+    first = source.head.lstrip().split("\n")[0]
     if first.startswith(("\t".join(RAW), ",".join(SERIES))):
         return True
     return '"by_op_type"' in source.text and '"total_requests"' in source.text
@@ -46,7 +47,7 @@ def recognises(source: Source) -> bool:
 
 def parse(source: Source) -> Imported:
     """Return one entry with a phase per kind of request."""
-    first = source.text[:500].lstrip().split("\n")[0]
+    first = source.head.lstrip().split("\n")[0]
     if first.startswith(RAW[0]):
         phases, about = _of_raw(source)
     elif first.startswith(SERIES[0]):
@@ -88,13 +89,17 @@ def _phase(name: str, elapsed_ns: int, requests: int, moved: int | None) -> Json
 
 
 def _of_raw(source: Source) -> tuple[list[Json], Json]:
-    columns = source.lines[0].lstrip().split("\t")
+    lines = enumerate(source.stream(), start=1)
+    columns = next(lines)[1].lstrip().split("\t")
     missing = {"op", "bytes", "error", "start", "end", "thread"} - set(columns)
     if missing:
         raise usage(f"{source.path}: warp's raw data lacks the column {min(missing)}")
     kinds: dict[str, _Requests] = {}
-    for place, line in enumerate(source.lines[1:], start=2):
+    command = None
+    for place, line in lines:
         if not line or line.startswith("#"):
+            # The last lines tell how it was called.
+            command = line[2:] if line.startswith("# warp ") and command is None else command
             continue
         values = line.split("\t")
         if len(values) != len(columns):
@@ -113,8 +118,6 @@ def _of_raw(source: Source) -> tuple[list[Json], Json]:
     failed = sum(kind.failed for kind in kinds.values())
     said = f"warp: {failed} requests failed" if failed else None
     phases = [kind.phase(name) for name, kind in kinds.items() if kind.spans]
-    # The last lines tell how it was called.
-    command = next((line[2:] for line in source.lines if line.startswith("# warp ")), None)
     return phases, {"command": command, "valid": not failed, "message": said}
 
 
@@ -122,7 +125,7 @@ class _Requests:
     """All requests of one kind."""
 
     def __init__(self) -> None:
-        self.spans: list[int] = []
+        self.spans = array("q")  # millions of numbers
         self.started, self.ended = 1 << 63, 0
         self.last: dict[str, int] = {}  # by worker, when its last request ended
         self.moved = self.failed = 0

@@ -11,10 +11,13 @@ from typing import cast
 
 from savemark.tools import Tool, tools
 
+# Read line by line, whatever its size: asked first, for the others need the whole text.
+FIRST = "warp"
 STUDIES = ("acceptance", "checkpoint_exercise", "streamer_bench", "system_info")
 
 
 def formats() -> dict[str, Tool]:
     """Return the formats by name, in the order in which they are asked."""
     studies = {name: importlib.import_module(f"{__name__}.{name}") for name in STUDIES}
-    return {**{name: cast(Tool, module) for name, module in studies.items()}, **tools()}
+    found = {**{name: cast(Tool, module) for name, module in studies.items()}, **tools()}
+    return {FIRST: found[FIRST], **found}

@@ -11,6 +11,7 @@ import csv
 import re
 from typing import Any, NoReturn
 
+from savemark import limits
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.io500 import PHASES as IO500
@@ -37,7 +38,7 @@ def parse(source: Source) -> Imported:
     kind = _kind(source) or ""
     notes: list[str] = []
     if kind == "io500":
-        entries = [_average(source, place, line) for place, line in _rows(source)]
+        entries = source.few(_average(source, place, line) for place, line in _rows(source))
     else:
         columns = source.lines[0].split(",")
         entries = []
@@ -50,6 +51,7 @@ def parse(source: Source) -> Imported:
             if row.get("bandwidth") == "average" or not (row.get("op") or row.get("operation")):
                 continue
             of = _ior if kind == "ior" else _metadata
+            source.limit(len(entries) + 1, limits.MOST_TRIALS, "trials")
             entries.append(_entry(kind, *of(source, place, row, notes)))
     if not entries:
         raise usage(f"{source.path}: no row after the header")
@@ -61,12 +63,13 @@ def parse(source: Source) -> Imported:
 
 
 def _kind(source: Source) -> str | None:
-    columns = set(source.lines[0].strip().split(","))
+    first = source.lines[0][: limits.LONGEST_TEXT]
+    columns = set(first.strip().split(","))
     if columns >= IOR:
         return "ior"
     if columns >= METADATA:
         return "metadata"
-    return "io500" if AVERAGES.match(source.lines[0]) else None
+    return "io500" if AVERAGES.match(first) else None
 
 
 def _rows(source: Source) -> list[tuple[int, str]]:

@@ -13,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import NoReturn
 
+from savemark import limits
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
@@ -48,6 +49,7 @@ def parse(source: Source) -> Imported:
         row = _Row(path, number, dict(zip(COLUMNS, values, strict=True)))
         threads = row.whole("threads")
         seen[threads] = seen.get(threads, 0) + 1
+        source.limit(len(entries) + 1, limits.MOST_TRIALS, "trials")
         entries.append(row.entry(threads, seen[threads] - 1))
     if not entries:
         raise usage(f"{path}: no row after the header")
@@ -61,7 +63,7 @@ def parse(source: Source) -> Imported:
 
 
 def _names(line: str) -> tuple[str, ...]:
-    return tuple(name.strip().strip('"').lower() for name in line.split(","))
+    return tuple(name.strip().strip('"').lower() for name in line[: limits.LONGEST_TEXT].split(","))
 
 
 class _Row:

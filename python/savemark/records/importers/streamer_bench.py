@@ -14,6 +14,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, NoReturn
 
+from savemark import limits
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
@@ -44,7 +45,8 @@ def parse(source: Source) -> Imported:
     first = next(n for n, line in enumerate(lines) if _columns(line))
     columns = _columns(lines[first])
     fixed = _from_name(path)
-    entries, junk, seen = [], [], dict[tuple[str, int], int]()
+    entries: list[Json] = []
+    junk, seen = [], dict[tuple[str, int], int]()
     for number, line in enumerate(lines[first + 1 :], start=first + 2):
         if "," not in line or _columns(line):
             junk += [number] if line.strip() else []
@@ -55,6 +57,7 @@ def parse(source: Source) -> Imported:
         row = _Row(path, number, dict(zip(columns, values, strict=True)))
         cell = row.codec, row.streams
         seen[cell] = seen.get(cell, 0) + 1
+        source.limit(len(entries) + 1, limits.MOST_TRIALS, "trials")
         entries.append(row.entry(fixed, seen[cell] - 1))
     if not entries:
         raise usage(f"{path}: no row after the header")
@@ -75,7 +78,7 @@ def parse(source: Source) -> Imported:
 
 def _columns(line: str) -> list[str]:
     """Return the names of the columns if the line is a header, else nothing."""
-    names = [name.strip().strip('"').lower() for name in line.split(",")]
+    names = [name.strip().strip('"').lower() for name in line[: limits.LONGEST_TEXT].split(",")]
     return names if all(name in names for name in NEEDED) else []
 
 
