@@ -44,21 +44,22 @@ def findings(folder, tmp_path, *paths, given=None):
 
 # What is in the folder, by format; and what is no result, by its reason.
 KINDS = {
-    "ior": 95,
-    "mdtest": 26,
+    "ior": 102,
+    "mdtest": 31,
     "io500": 43,
     "acceptance": 7,
     "iozone": 6,
-    "fio": 2,
+    "fio": 8,
+    "elbencho": 22,
     "warp": 1,
     "streamer_bench": 4,
     "system_info": 1,
     "checkpoint_exercise": 3,
 }
 REASONS = {
-    "a symbolic link saved as text": 22,
+    "fio measured neither reads nor writes": 1,  # unified_rw_reporting=1
     "attributes of a file on macOS": 1,
-    "not a result file": 1,  # the README
+    "not a result file": 3,  # the README, and fio's normal and terse text
 }
 
 
