@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from savemark.cli._print import echo
 from savemark.errors import SavemarkError, did_you_mean, from_exception, usage
 
 # One file of this package each; listed in the order in which a user meets them.
@@ -76,7 +77,7 @@ def _show_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> 
     if asked and not ctx.resilient_parsing:
         from savemark.cli._features import version_text
 
-        click.echo(version_text())
+        echo(version_text())
         ctx.exit()
 
 
@@ -121,7 +122,7 @@ def _run(arguments: list[str]) -> int:
         result = cli.main(arguments, prog_name="savemark", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
+        echo(error.format_message())
         return 2
     except click.ClickException as error:
         return _report(_from_click(error), arguments)
@@ -156,9 +157,9 @@ def _report(error: SavemarkError, arguments: list[str]) -> int:
     if launched()[0] > 0:
         return error.exit_code  # the first of several processes says it
     if "--json" in arguments:
-        click.echo(json.dumps({"error": error.as_json()}))
+        echo(json.dumps({"error": error.as_json()}))
     else:
-        click.secho(f"error: {error.message}", err=True)
+        echo(f"error: {error.message}", err=True)
         if error.hint:
-            click.secho(f"hint: {error.hint}", err=True)
+            echo(f"hint: {error.hint}", err=True)
     return error.exit_code

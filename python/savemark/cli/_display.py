@@ -6,10 +6,10 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.status import Status
 
+from savemark.cli._print import terminal
 from savemark.cli._words import about, ceilings_line, header, rate_text
 from savemark.run.forecast import Forecast
 from savemark.run.watcher import Watcher
@@ -23,7 +23,7 @@ class Display(Watcher):
     """What the user sees while a run goes on."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = terminal(stderr=True, soft_wrap=True)
         self._bar: Progress | None = None
         self._task = TaskID(0)
         self._status: Status | None = None

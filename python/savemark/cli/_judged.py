@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
+from savemark.cli._print import echo
 from savemark.errors import EXIT_CODES
 
 
@@ -16,6 +15,6 @@ def judged(summary: dict[str, Any], *, strict: bool = False) -> int:
 
         if said := failure([each["outcome"] for each in expected]):
             kind, message = said
-            click.echo(f"error: {message}", err=True)
+            echo(f"error: {message}", err=True)
             return EXIT_CODES[kind]
     return 1 if strict and summary.get("valid") is False else 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from savemark.cli._options import option
+from savemark.cli._print import echo, terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -79,11 +80,9 @@ def typed(options: Mapping[str, object]) -> Json:
 @contextmanager
 def watched() -> Iterator[Callable[[Json], object] | None]:
     """Show a bar with rate and time left on a terminal, and nothing elsewhere."""
-    from rich.console import Console
-
     from savemark.run.signals import stop_in_order
 
-    console = Console(stderr=True)
+    console = terminal(stderr=True)
     with stop_in_order():
         if not console.is_terminal or console.is_dumb_terminal:
             yield None
@@ -123,7 +122,7 @@ def _bar(console: Any) -> Progress:
 def show(verb: str, done: Json, as_json: bool, facts: list[str]) -> None:
     """Print the result: `saved 4.1 GiB in 2.1 s · 1.95 GB/s · zstd 1.28× · durable`."""
     if as_json:
-        click.echo(json.dumps(done))
+        echo(json.dumps(done))
         return
     from savemark.cli._words import BINARY, rate_text
 
@@ -135,4 +134,4 @@ def show(verb: str, done: Json, as_json: bool, facts: list[str]) -> None:
     if codec != "none":
         codec += f" {size / max(done['stored_bytes'], 1):.2f}×"
     parts = [f"{verb} {amount} in {time}", rate_text(size / seconds), codec, *facts]
-    click.echo(" · ".join(parts))
+    echo(" · ".join(parts))

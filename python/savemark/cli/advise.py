@@ -10,6 +10,7 @@ import click
 
 from savemark.cli import _units
 from savemark.cli._options import json_option
+from savemark.cli._print import echo, terminal
 from savemark.errors import usage
 
 if TYPE_CHECKING:
@@ -109,11 +110,11 @@ def command(run: Path | None, goal: str | None, as_json: bool, **asked: Any) -> 
         _draw(job, asked["plot"])
     goals = [goal] if goal else list(GOALS)
     if as_json:
-        click.echo(json.dumps(_json(results, goals, job, source)))
+        echo(json.dumps(_json(results, goals, job, source)))
     else:
         _show(results, goals, job, source)
         if asked["plot"] is not None:
-            click.echo(f"plot       {asked['plot']}")
+            echo(f"plot       {asked['plot']}")
 
 
 def _state(asked: dict[str, Any]) -> float | None:
@@ -222,11 +223,10 @@ def _json(
 
 
 def _show(results: list[TargetResult], goals: list[str], job: Job | None, source: str) -> None:
-    from rich.console import Console
 
     from savemark.report import advising
 
-    console = Console(highlight=False)
+    console = terminal()
     for result in results:
         advising.show_settings(result, goals, console)
         console.print()

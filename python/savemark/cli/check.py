@@ -13,6 +13,7 @@ import click
 
 from savemark.cli._judged import judged
 from savemark.cli._options import expect_option, json_option
+from savemark.cli._print import echo, terminal
 from savemark.untrusted import clean, shown
 
 if TYPE_CHECKING:
@@ -51,11 +52,9 @@ def command(
     (as for `savemark import`), are judged together, as one run; what else is in them is counted on
     stderr.
     """
-    from rich.console import Console
-
     from savemark.errors import usage
 
-    console = Console(highlight=False)
+    console = terminal()
     if listed:
         _catalogue(console, as_json)
         return 0
@@ -64,7 +63,7 @@ def command(
     found = _judge(runs, expect)
     answers = [_as_json(name, analysis) for name, analysis in found.items()]
     if as_json:
-        click.echo(json.dumps(answers))
+        echo(json.dumps(answers))
     else:
         for name, analysis in found.items():
             _show(console, name, analysis, every)
@@ -107,7 +106,7 @@ def _judge_files(arguments: list[str], judge: Callable[[Path], Analysis]) -> Ana
         first, total = skipped[0], len(readings) + len(skipped)
         of = f"{len(skipped)} of {total} files are not judged"
         said = f"{of}; the first is {shown(first.path)}"
-        click.echo(f"note: {said}: {first.why}", err=True)
+        echo(f"note: {said}: {first.why}", err=True)
     with TemporaryDirectory(prefix="savemark-check-") as scratch:
         facts = head(datetime.now().astimezone())
         return judge(write_folder(readings, Path(scratch, "run"), facts, skipped))
@@ -188,7 +187,7 @@ def _catalogue(console: Console, as_json: bool) -> None:
 
     if as_json:
         facts = ("id", "title", "rule", "verdict", "applies", "limits")
-        click.echo(json.dumps([{f: getattr(entry, f) for f in facts} for entry in catalogue()]))
+        echo(json.dumps([{f: getattr(entry, f) for f in facts} for entry in catalogue()]))
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 1, 0), header_style="dim")
     for name in ("id", "what it asks", "rule", "verdict", "for"):

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from savemark.cli._options import json_option
+from savemark.cli._print import echo
 from savemark.cli._transfer import LookCommand, typed
 
 
@@ -38,17 +39,17 @@ def command(
     removed = [file for file in found if file["abandoned"]]
     left = [file for file in found if not file["abandoned"]]
     if as_json:
-        click.echo(json.dumps({"dry_run": dry_run, "removed": removed, "left": left}))
+        echo(json.dumps({"dry_run": dry_run, "removed": removed, "left": left}))
         return
     verb = "would remove" if dry_run else "removed"
     for file in removed:
-        click.echo(_line(verb, file))
+        echo(_line(verb, file))
     for file in left:
-        click.echo(_line("left", file, f"its save did something {_ago(file)} ago"))
+        echo(_line("left", file, f"its save did something {_ago(file)} ago"))
     if left:
-        click.echo("If no save is under way, remove the rest with --older-than 0s.")
+        echo("If no save is under way, remove the rest with --older-than 0s.")
     if not found:
-        click.echo("nothing to remove")
+        echo("nothing to remove")
 
 
 def _line(verb: str, file: dict[str, Any], why: str = "") -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from savemark.cli._options import json_option, show_blocked_option
+from savemark.cli._print import echo, terminal
 from savemark.errors import usage
 
 
@@ -29,10 +30,8 @@ def command(runs: tuple[Path, ...], show_blocked: bool, as_json: bool, as_markdo
 
     found = comparison.comparison(runs, show_blocked=show_blocked)
     if as_json:
-        click.echo(json.dumps(comparison.as_json(found)))
+        echo(json.dumps(comparison.as_json(found)))
     elif as_markdown:
-        click.echo(comparison.markdown(found), nl=False)
+        echo(comparison.markdown(found), nl=False)
     else:
-        from rich.console import Console
-
-        comparison.show(found, Console(highlight=False))
+        comparison.show(found, terminal())

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from savemark.cli._options import json_option
+from savemark.cli._print import echo, terminal
 
 
 @click.command("crosscheck", short_help="Do the same with savemark and other tools.")
@@ -72,18 +73,17 @@ def command(
 
 
 def _show(folder: Path, as_json: bool) -> int:
-    from rich.console import Console
 
     from savemark.report import agreement
 
     parts = agreement.read(folder)
     (folder / "crosscheck.md").write_text(agreement.markdown(parts), encoding="utf-8")
     if as_json:
-        click.echo(json.dumps(agreement.as_json(parts)))
+        echo(json.dumps(agreement.as_json(parts)))
     else:
-        agreement.show(parts, Console(highlight=False))
-        click.echo(f"report      {folder / 'crosscheck.md'}")
+        agreement.show(parts, terminal())
+        echo(f"report      {folder / 'crosscheck.md'}")
     failed = sum(len(part.run.failed) for part in parts)
     if failed:
-        click.echo(f"error: {failed} trials failed; see log.txt in each folder", err=True)
+        echo(f"error: {failed} trials failed; see log.txt in each folder", err=True)
     return 1 if failed else 0

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from savemark.cli._options import json_option
+from savemark.cli._print import echo
 
 
 @click.command("doctor", short_help="Show this machine and what works here.")
@@ -22,15 +23,15 @@ def command(target: str | None, as_json: bool) -> None:
     wheels.find()
     host = json.loads(engine.host(str(Path(target).resolve()) if target else None))
     if as_json:
-        click.echo(json.dumps({"host": host, "features": json.loads(engine.features())}))
+        echo(json.dumps({"host": host, "features": json.loads(engine.features())}))
         return
     from savemark.cli._features import feature_lines
 
-    click.echo(f"savemark {engine.version()}")
+    echo(f"savemark {engine.version()}")
     for line in feature_lines():
-        click.echo(line)
+        echo(line)
     for line in _lines(host, ""):
-        click.echo(line)
+        echo(line)
 
 
 def _lines(value: Any, path: str) -> list[str]:

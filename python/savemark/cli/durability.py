@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from savemark.cli._options import json_option
+from savemark.cli._print import echo, terminal
 
 if TYPE_CHECKING:
     from savemark.crash.findings import Finding
@@ -73,11 +74,11 @@ def command(crash: bool, as_json: bool, out: Path | None, **options: Any) -> int
 
 def _list(contracts: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(contracts))
+        echo(json.dumps(contracts))
         return
     width = max(len(c["subject"]) for c in contracts)
     for contract in contracts:
-        click.echo(f"{contract['subject'].ljust(width)}  {contract['contract']}")
+        echo(f"{contract['subject'].ljust(width)}  {contract['contract']}")
 
 
 def _plan(known: list[str], policies: str | None, filesystems: str, **counts: int) -> Plan:
@@ -101,12 +102,11 @@ def _names(text: str, known: list[str], noun: str) -> tuple[str, ...]:
 
 
 def _play(plan: Plan, contracts: list[dict[str, Any]]) -> list[Finding]:
-    from rich.console import Console
     from rich.progress import Progress
 
     from savemark.crash import findings, jobs
 
-    console = Console(stderr=True)
+    console = terminal(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("crash tests", total=len(plan.jobs()))
         results = jobs.run(plan, lambda _: bar.advance(task))
@@ -117,13 +117,13 @@ def _show(found: list[Finding], as_json: bool) -> None:
     from savemark.crash import page
 
     if as_json:
-        click.echo(json.dumps({"findings": [f.as_json() for f in found]}))
+        echo(json.dumps({"findings": [f.as_json() for f in found]}))
         return
     for line in page.lines(found):
-        click.echo(line)
+        echo(line)
     for finding in found:
         for example in finding.examples:
-            click.echo(f"{finding.subject}: {example}")
+            echo(f"{finding.subject}: {example}")
 
 
 def _machine() -> str:

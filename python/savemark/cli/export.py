@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from savemark.cli._options import show_blocked_option
+from savemark.cli._print import echo
 from savemark.errors import usage
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def command(runs: tuple[str, ...], form: str | None, out: Path | None, show_bloc
     with part.open("wb") as file:
         export.write(rows, form, file)
     part.replace(out)
-    click.echo(f"{len(rows)} rows, {len(rows.columns)} columns: {out}", err=True)
+    echo(f"{len(rows)} rows, {len(rows.columns)} columns: {out}", err=True)
 
 
 def _ending(out: Path | None) -> str | None:

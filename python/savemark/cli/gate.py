@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from savemark.cli._options import json_option, max_regression_option, show_blocked_option
+from savemark.cli._print import echo, terminal
 from savemark.cli._units import share
 from savemark.errors import EXIT_CODES, usage
 
@@ -81,13 +82,11 @@ def answer(found: Judgement, *, as_json: bool, as_markdown: bool) -> int:
     from savemark.report import gating
 
     if as_json:
-        click.echo(json.dumps(gating.as_json(found)))
+        echo(json.dumps(gating.as_json(found)))
     elif as_markdown:
-        click.echo(gating.markdown(found), nl=False)
+        echo(gating.markdown(found), nl=False)
     else:
-        from rich.console import Console
-
-        gating.show(found, Console(highlight=False))
+        gating.show(found, terminal())
     if found.lost:
         return EXIT_CODES["outside"]
     return EXIT_CODES["failed"] if found.incomplete else 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from savemark.cli import _units
+from savemark.cli._print import echo
 from savemark.untrusted import clean, shown
 
 if TYPE_CHECKING:
@@ -73,10 +74,10 @@ def command(
     folder = write_folder(readings, out or _default_path(now), head(now) | given, skipped)
     echo_notes(readings)
     for each in skipped:
-        click.echo(f"skipped: {shown(each.path)}: {each.why}", err=True)
+        echo(f"skipped: {shown(each.path)}: {each.why}", err=True)
     _summary(readings, skipped)
-    click.echo(f"run folder      {folder}")
-    click.echo(f"next            savemark report {folder}")
+    echo(f"run folder      {folder}")
+    echo(f"next            savemark report {folder}")
 
 
 def echo_notes(readings: Sequence[Reading]) -> None:
@@ -84,7 +85,7 @@ def echo_notes(readings: Sequence[Reading]) -> None:
     from savemark.records import mixed
 
     for line in [*_grouped(readings), *mixed.warnings(readings)]:
-        click.echo(f"note: {line}", err=True)
+        echo(f"note: {line}", err=True)
 
 
 def _grouped(readings: Sequence[Reading]) -> list[str]:
@@ -102,15 +103,15 @@ def _summary(readings: list[Reading], skipped: Sequence[Skipped]) -> None:
     if len(readings) <= FEW:
         for reading in readings:
             count = len(reading.found.entries)
-            click.echo(f"{reading.format:<15} {shown(reading.path)} ({count} trials)")
+            echo(f"{reading.format:<15} {shown(reading.path)} ({count} trials)")
     else:
         for name in dict.fromkeys(reading.format for reading in readings):
             mine = [reading for reading in readings if reading.format == name]
             trials = sum(len(reading.found.entries) for reading in mine)
-            click.echo(f"{name:<15} {len(mine)} files ({trials} trials)")
+            echo(f"{name:<15} {len(mine)} files ({trials} trials)")
     if skipped:
         total = len(readings) + len(skipped)
-        click.echo(f"{'skipped':<15} {len(skipped)} of {total} files, each with its reason above")
+        echo(f"{'skipped':<15} {len(skipped)} of {total} files, each with its reason above")
 
 
 def _given(memory: float | None, max_read: float | None, max_write: float | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from savemark.cli._options import json_option, show_blocked_option
+from savemark.cli._print import echo, terminal
 
 if TYPE_CHECKING:
     from savemark.records.io500 import Outcome
@@ -42,26 +43,25 @@ def command(
     field = standing.field(among) if among else None
     places = {name: field.place(outcome) for name, outcome in found.items()} if field else {}
     if as_json:
-        click.echo(json.dumps(_as_json(found, places)))
+        echo(json.dumps(_as_json(found, places)))
     else:
         _show(found, places)
         if field:
-            click.echo(field.sentence)
+            echo(field.sentence)
     return 0
 
 
 def _show(found: dict[str, Outcome], places: dict[str, Standing]) -> None:
-    from rich.console import Console
 
     from savemark.report import standing
     from savemark.report.sides import print_table
 
-    print_table(Console(highlight=False), standing.table(found, places))
+    print_table(terminal(), standing.table(found, places))
     for name, outcome in found.items():
         if name in places:
-            click.echo(f"{name}: {places[name].sentence}")
+            echo(f"{name}: {places[name].sentence}")
         for reason in outcome.said:
-            click.echo(f"{name}: [INVALID]: {reason}")
+            echo(f"{name}: [INVALID]: {reason}")
 
 
 def _as_json(found: dict[str, Outcome], places: dict[str, Standing]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from savemark.cli._options import json_option
+from savemark.cli._print import echo
 from savemark.cli._transfer import LookCommand, typed
 
 if TYPE_CHECKING:
@@ -27,13 +28,13 @@ def command(place: str, as_json: bool, **options: object) -> None:
 
     rows = [_row(entry) for entry in places.at(place, typed(options)).entries()]
     if as_json:
-        click.echo(json.dumps(rows))
+        echo(json.dumps(rows))
         return
     if not rows:
-        click.echo(f"no checkpoint in {place}")
+        echo(f"no checkpoint in {place}")
     width = max((len(row["name"]) for row in rows), default=0)
     for row in rows:
-        click.echo(_line(row, width))
+        echo(_line(row, width))
 
 
 def _row(entry: Entry) -> dict[str, Any]:

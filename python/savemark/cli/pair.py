@@ -17,6 +17,7 @@ from savemark.cli._options import (
     seed_option,
     show_blocked_option,
 )
+from savemark.cli._print import echo
 from savemark.errors import EXIT_CODES, usage
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def command(
     page = build(outcome.path, show_blocked=show_blocked)
     found = gating.judge_turns(outcome.path, max_regression, show_blocked=show_blocked)
     code = answer(found, as_json=as_json, as_markdown=as_markdown)
-    click.echo(f"report      {page}", err=True)
+    echo(f"report      {page}", err=True)
     if outcome.tally.corrupt:
         return EXIT_CODES["corrupt"]
     return code

@@ -9,6 +9,7 @@ import click
 
 from savemark.cli._judged import judged
 from savemark.cli._options import expect_option, json_option, show_blocked_option
+from savemark.cli._print import echo, terminal
 from savemark.errors import refused
 
 
@@ -49,12 +50,11 @@ def command(
     page = report.build(run, show_blocked=show_blocked)
     summary = report.summary(run, show_blocked=show_blocked)
     if as_json:
-        click.echo(json.dumps(summary))
+        echo(json.dumps(summary))
         return judged(summary)
-    from rich.console import Console
 
-    report.terminal(run, Console(highlight=False), show_blocked=show_blocked)
-    click.echo(f"report      {page}")
+    report.terminal(run, terminal(), show_blocked=show_blocked)
+    echo(f"report      {page}")
     return judged(summary)
 
 

@@ -20,6 +20,7 @@ from savemark.cli._options import (
     seed_option,
     show_blocked_option,
 )
+from savemark.cli._print import echo, terminal
 
 if TYPE_CHECKING:
     from savemark.ranks.lead import Lead
@@ -135,11 +136,11 @@ def _preview(request: Request, as_json: bool) -> int:
 
     found = preview(request)
     if as_json:
-        click.echo(json.dumps(preview_facts(found)))
+        echo(json.dumps(preview_facts(found)))
         return 0
-    click.echo(header(found))
+    echo(header(found))
     for line in preview_lines(found):
-        click.echo(line)
+        echo(line)
     return 0
 
 
@@ -156,7 +157,7 @@ def _emit(request: Request, launcher: str) -> int:
     targets = [target.name for target in request.targets]
     seconds = found.seconds * found.stretch
     text = emit.emit(launch, found.study.name, request.command, targets, seconds)
-    click.echo(text, nl=False)
+    echo(text, nl=False)
     return 0
 
 
@@ -176,8 +177,6 @@ def _measure(request: Request, resume_dir: Path | None, ranks: Lead | None) -> O
 
 def _show(outcome: Outcome, as_json: bool, strict: bool, show_blocked: bool) -> int:
     """Print the result; the exit code is of the trials, then of what was expected of them."""
-    from rich.console import Console
-
     from savemark import report
     from savemark.records import read_run
 
@@ -185,10 +184,10 @@ def _show(outcome: Outcome, as_json: bool, strict: bool, show_blocked: bool) -> 
     page = report.build(run, show_blocked=show_blocked)
     summary: dict[str, Any] = report.summary(run, show_blocked=show_blocked)
     if as_json:
-        click.echo(json.dumps(summary))
+        echo(json.dumps(summary))
     else:
-        report.terminal(run, Console(highlight=False), show_blocked=show_blocked)
-        click.echo(f"report      {page}")
+        report.terminal(run, terminal(), show_blocked=show_blocked)
+        echo(f"report      {page}")
     return _exit_code(outcome) or judged(summary, strict=strict)
 
 
@@ -203,6 +202,6 @@ def _exit_code(outcome: Outcome) -> int:
     ):
         if count:
             trials = "1 trial" if count == 1 else f"{count} trials"
-            click.echo(f"error: {trials} {what}; see {outcome.path / 'log.txt'}", err=True)
+            echo(f"error: {trials} {what}; see {outcome.path / 'log.txt'}", err=True)
             return EXIT_CODES[kind]  # type: ignore[index]
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from savemark.cli._options import json_option
+from savemark.cli._print import echo
 from savemark.cli._transfer import SaveCommand, show, typed, watched
 
 
@@ -95,12 +96,12 @@ def command(
         facts.append(f"{what} {'goes on' if runs_on else 'was killed'}")
     show("saved", done, as_json, facts)
     if keep is not None and not as_json:
-        click.echo(f"checkpoint  {done['checkpoint']}")
+        echo(f"checkpoint  {done['checkpoint']}")
         for removed in done["removed"]:
-            click.echo(f"removed     {removed}")
+            echo(f"removed     {removed}")
         for note in done["path"]["notes"]:
             if "was not removed" in note:
-                click.echo(f"note: {note}", err=True)
+                echo(f"note: {note}", err=True)
 
 
 def _said(

@@ -6,6 +6,8 @@ import json
 
 import click
 
+from savemark.cli._print import echo
+
 
 @click.command("schema", short_help="Print the JSON Schema of options, records or exports.")
 @click.option("--records", is_flag=True, help="The fields of a record instead.")
@@ -17,9 +19,9 @@ def command(records: bool, table: bool) -> None:
     if table:
         from savemark.records import export
 
-        click.echo(json.dumps(export.schema(), indent=2, ensure_ascii=False))
+        echo(json.dumps(export.schema(), indent=2, ensure_ascii=False))
         return
     import savemark._engine as engine
 
     text = engine.record_schema() if records else engine.schema()
-    click.echo(json.dumps(json.loads(text), indent=2))
+    echo(json.dumps(json.loads(text), indent=2))

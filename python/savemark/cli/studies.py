@@ -7,6 +7,7 @@ import json
 import click
 
 from savemark.cli._options import json_option
+from savemark.cli._print import echo
 
 
 @click.command("studies")
@@ -19,8 +20,8 @@ def command(as_json: bool) -> None:
     found = [(name, str(parse(file)["title"]), str(file)) for name, file in shipped().items()]
     if as_json:
         rows = [{"name": name, "title": title, "file": file} for name, title, file in found]
-        click.echo(json.dumps(rows))
+        echo(json.dumps(rows))
         return
     width = max(len(name) for name, _, _ in found)
     for name, title, _ in found:
-        click.echo(f"{name:<{width}}  {title}")
+        echo(f"{name:<{width}}  {title}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable
 from typing import IO, Any
 
 import polars as pl
 
+from savemark import escape
 from savemark.records import frame
 from savemark.records.run import Json, Run
 
@@ -64,14 +67,30 @@ def write(rows: pl.DataFrame, form: str, file: IO[bytes]) -> None:
     if form == "parquet":
         rows.write_parquet(file)
     elif form == "csv":
-        rows.write_csv(file)
+        write_csv(rows, file)
     else:
         file.write(b"[\n")
         for place, row in enumerate(rows.iter_rows(named=True)):
             told = {name: value for name, value in row.items() if value is not None}
-            line = json.dumps(told, ensure_ascii=False)
+            line = json.dumps(told)
             file.write((",\n" if place else "").encode() + line.encode())
         file.write(b"\n]\n")
+
+
+def write_csv(rows: pl.DataFrame, file: IO[bytes]) -> None:
+    """Write the table as CSV; what a spreadsheet would compute is made a text (`escape.csv`)."""
+    head = io.StringIO(newline="")
+    csv.writer(head, lineterminator="\n").writerow(map(escape.csv, rows.columns))
+    file.write(head.getvalue().encode())
+    columns = [_texts(column) if column.dtype == pl.String else column for column in rows]
+    pl.DataFrame(columns).write_csv(file, include_header=False)
+
+
+def _texts(column: pl.Series) -> pl.Series:
+    """The texts of a column for CSV; most are the same many times."""
+    told = {text: escape.csv(text) for text in column.unique().drop_nulls()}
+    changed = {text: new for text, new in told.items() if new != text}
+    return column.replace(changed) if changed else column
 
 
 def schema() -> Json:

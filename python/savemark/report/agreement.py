@@ -12,6 +12,7 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
+from savemark import escape
 from savemark.checks import Evidence
 from savemark.checks.memory import same_memory
 from savemark.records import phases, read_run
@@ -209,13 +210,14 @@ def _of_rates(times: Effect) -> Effect:
 def markdown(parts: Sequence[Part]) -> str:
     """Return the tables, what could not be compared and why, and how to read them."""
     first = parts[0].run
-    text = ["# Crosscheck", "", _where(first), ""]
+    text = ["# Crosscheck", "", escape.markdown(_where(first)), ""]
     for part in parts:
-        text += [f"## {part.name}: {_said(part)}", "", _table(part).markdown()]
-        said = [*part.notes, *_left_out(part)]
-        text += [f"* {each}" for each in said]
-        text += [""] if said else []
-    text += ["## Versions", "", *(f"* {name} {said}" for name, said in _versions(parts)), ""]
+        title = escape.markdown(f"{part.name}: {_said(part)}")
+        text += [f"## {title}", "", _table(part).markdown()]
+        said = sides.markdown_notes([*part.notes, *_left_out(part)])
+        text += [*said, ""] if said else []
+    versions = [f"{name} {said}" for name, said in _versions(parts)]
+    text += ["## Versions", "", *sides.markdown_notes(versions), ""]
     return "\n".join([*text, _how(parts), ""])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from savemark import escape
 from savemark.errors import usage
 from savemark.records.contract import differences
 from savemark.report import sides
@@ -110,10 +111,12 @@ def _pair_json(pair: Pair) -> dict[str, Any]:
 def markdown(found: Comparison) -> str:
     """Return the comparison as Markdown."""
     base, *others = found.runs
-    parts = ["# Comparison", "", *(f"* **{run.name}** {run.title}" for run in found.runs), ""]
+    runs = [f"* **{run.name}** {escape.markdown(run.title)}" for run in found.runs]
+    parts = ["# Comparison", "", *runs, ""]
     for other, pairs in zip(others, found.pairs, strict=True):
         parts += [f"## {other.name} against {base.name}: {_summary(pairs)}", ""]
-        listed = sides.markdown_differences(base, other) + _notes(found, base, other, pairs)
+        notes = sides.markdown_notes(_notes(found, base, other, pairs))
+        listed = sides.markdown_differences(base, other) + notes
         parts += [*listed, ""] if listed else []
         parts += [_table(base, other, pairs).markdown()]
     return "\n".join([*parts, _how(found), ""])
@@ -129,7 +132,7 @@ def show(found: Comparison, console: Console) -> None:
         console.print(Text(f"{other.name} against {base.name}: {_summary(pairs)}", "bold"))
         sides.print_differences(console, base, other)
         for note in _notes(found, base, other, pairs):
-            labelled(console, "note", note.removeprefix("* "), "option")
+            labelled(console, "note", note, "option")
         console.print()
         sides.print_table(console, _table(base, other, pairs))
     console.print()
@@ -151,16 +154,16 @@ def _notes(found: Comparison, base: Side, other: Side, pairs: Sequence[Pair]) ->
     notes = []
     sizes = {base.measured.times[p.key].user_bytes for p in pairs}
     if sizes != {other.measured.times[p.key].user_bytes for p in pairs}:
-        notes.append(f"* times of {other.name} are scaled to the size of {base.name}, per byte")
+        notes.append(f"times of {other.name} are scaled to the size of {base.name}, per byte")
     if any(pair.verdict == "too few repeats" for pair in pairs):
         needed = repeats_needed(found.tests)
         notes.append(
-            f"* with these repeats no test can succeed over {found.tests} cells; --repeats "
+            f"with these repeats no test can succeed over {found.tests} cells; --repeats "
             f"{needed} in each run is enough (fewer cells need fewer)"
         )
     for a, b in ((base, other), (other, base)):
         if only := _only(a, b):
-            notes.append(f"* only in {a.name}: {both([cell(key) for key in only])}")
+            notes.append(f"only in {a.name}: {both([cell(key) for key in only])}")
     return [*notes, *sides.left_out(base), *sides.left_out(other), *sides.shown((base, other))]
 
 

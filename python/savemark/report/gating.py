@@ -14,8 +14,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from savemark import escape
 from savemark.errors import usage
-from savemark.records.contract import CONTRACT, differences
+from savemark.records.contract import CONTRACT, OPTION, differences
 from savemark.report import sides
 from savemark.report.comparison import change, p_text
 from savemark.report.sides import Side, cell, labelled
@@ -180,7 +181,10 @@ def _cell_json(each: GateCell) -> dict[str, Any]:
 def markdown(found: Judgement) -> str:
     """Return the verdict as a comment for a pull request: the answer first, details folded."""
     mark = "❌" if found.lost else "⚠️" if found.incomplete else "✅"
-    parts = [f"### {mark} savemark gate: {headline(found)}", "", *_notes(found), ""]
+    differ = sides.markdown_differences(found.baselines[0], found.new)
+    told = [line for line in differ if not line.startswith(f"* **{OPTION}**")]
+    said = [*told, *sides.markdown_notes(_notes(found))]
+    parts = [f"### {mark} savemark gate: {escape.markdown(headline(found))}", "", *said, ""]
     lost = found.gate.lost
     if lost:
         parts += [_table(lost).markdown()]
@@ -210,8 +214,8 @@ def show(found: Judgement, console: Console) -> None:
     console.print()
     state = "bold red" if found.lost else "bold yellow" if found.incomplete else "bold green"
     console.print(Text(headline(found), state))
-    for note in _notes(found, plain=True):
-        labelled(console, "note", note.removeprefix("* "), "option")
+    for note in _notes(found):
+        labelled(console, "note", note, "option")
     console.print(Text(_how(found), "dim"))
 
 
@@ -228,19 +232,16 @@ def headline(found: Judgement) -> str:
     return f"no loss above {limit} in {of}"
 
 
-def _notes(found: Judgement, *, plain: bool = False) -> list[str]:
+def _notes(found: Judgement) -> list[str]:
     verdict, notes = found.gate, []
     if found.incomplete:
-        notes.append(f"* not answered for by the new run: {both(found.incomplete)}")
+        notes.append(f"not answered for by the new run: {both(found.incomplete)}")
     if verdict.unknown:
-        notes.append(f"* not in every baseline: {both(found.unjudged)}")
+        notes.append(f"not in every baseline: {both(found.unjudged)}")
     notes += sides.shown((found.new, *found.baselines))
-    if not plain:
-        differ = sides.markdown_differences(found.baselines[0], found.new)
-        notes += [line for line in differ if "**option**" not in line]
     if not verdict.noise_measured:
         notes.append(
-            f"* one baseline does not show how much runs differ from each other: "
+            f"one baseline does not show how much runs differ from each other: "
             f"{_limit(verdict.noise)} is assumed (--assume-noise); five baselines measure it"
         )
     return notes + _blind(verdict)
@@ -251,20 +252,20 @@ def _blind(verdict: Gate) -> list[str]:
     notes, whole, twice = [], verdict.whole, _limit(2 * verdict.limit)
     if whole and whole.found < POWER:
         notes.append(
-            f"* weak test: a loss of {twice} in all cells would be found in only "
+            f"weak test: a loss of {twice} in all cells would be found in only "
             f"{whole.found * 100:.0f} of 100 runs; {_remedy(verdict, whole.needed)}"
         )
     blind = max(each.findable for each in verdict.cells)
     count = len(verdict.cells)
     if verdict.in_turns and verdict.repeats < (needed := repeats_for(count)):
         notes.append(
-            f"* with {verdict.repeats} repeats a loss in one of {count} cells cannot be shown, "
+            f"with {verdict.repeats} repeats a loss in one of {count} cells cannot be shown, "
             f"only one in all together; --repeats {needed} can"
         )
     elif blind > 2 * verdict.limit:
         more = "more repeats" if verdict.in_turns else "more baselines or repeats"
         notes.append(
-            f"* a loss in one cell alone is found reliably only from {_limit(blind)} on; "
+            f"a loss in one cell alone is found reliably only from {_limit(blind)} on; "
             f"{more} or fewer cells find smaller ones"
         )
     return notes

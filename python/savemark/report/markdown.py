@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from savemark import escape
 from savemark.report import (
     blocked,
     corrected,
@@ -32,27 +33,31 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     text += [*_absent(drawn), *_interval(analysis), "## Ceilings", ""]
     text += [facts.ceilings_table(result).markdown() for result in analysis.results]
     text += ["## Is it true?", ""]
-    text += [f"* **{f.id} {f.title}: {f.verdict.value}.** {f.message}" for f in analysis.findings]
+    text += [
+        f"* **{f.id} {f.title}: {f.verdict.value}.** {escape.markdown(f.message)}"
+        for f in analysis.findings
+    ]
     text += [*_design(analysis), *_studies(analysis)]
     if runs := facts.runs_table(analysis.run):
         text += ["## Runs", "", runs.markdown()]
     for table in mounted.tables(analysis):
-        text += [f"## {table.title}", "", table.markdown()]
+        text += [f"## {escape.markdown(table.title)}", "", table.markdown()]
     text += ["## Machine", "", facts.machine_table(analysis.run).markdown()]
-    text += ["To repeat it:", "", "```sh", shlex.join(analysis.run.command), "```", ""]
+    text += ["To repeat it:", "", *escape.fenced(shlex.join(analysis.run.command), "sh"), ""]
     return "\n".join(text)
 
 
 def _head(analysis: Analysis) -> list[str]:
     """The decision, what stands against it, and the tables that belong to it."""
-    text = [f"# {analysis.title}", "", f"{analysis.when} · **{analysis.badge[1]}**", ""]
-    text += [*(f"> {sentence}" for sentence in decision(analysis)), ""]
+    when, badge = escape.markdown(analysis.when), escape.markdown(analysis.badge[1])
+    text = [f"# {escape.markdown(analysis.title)}", "", f"{when} · **{badge}**", ""]
+    text += [*(f"> {escape.markdown(sentence)}" for sentence in decision(analysis)), ""]
     shown, more = messages(analysis)
-    text += [f"* **{f.id}** {f.message}" for f in shown]
+    text += [f"* **{f.id}** {escape.markdown(f.message)}" for f in shown]
     text += [f"* … {more} more under “Is it true?”"] if more else []
     for room in (expecting, io500, blocked, policies, ranked):
         for table in room.tables(analysis):
-            text += ["", f"## {table.title}", "", table.markdown()]
+            text += ["", f"## {escape.markdown(table.title)}", "", table.markdown()]
     return text
 
 
@@ -69,7 +74,7 @@ def _absent(drawn: list[Drawn]) -> list[str]:
     absent = [
         f"{each.figure.title} ({each.why})" for each in drawn if not each.panels and not each.quiet
     ]
-    return [f"Not drawn: {'; '.join(absent)}.", ""] if absent else []
+    return [escape.markdown(f"Not drawn: {'; '.join(absent)}."), ""] if absent else []
 
 
 def _interval(analysis: Analysis) -> list[str]:
@@ -95,10 +100,11 @@ def _design(analysis: Analysis) -> list[str]:
 def _studies(analysis: Analysis) -> list[str]:
     text = ["## The original study’s tables", ""]
     for table in published.tables(analysis):
-        text += [f"### {table.title}", "", table.markdown()]
+        text += [f"### {escape.markdown(table.title)}", "", table.markdown()]
     for part in parts(analysis):
+        where = escape.markdown(part.title)
         for twin in (corrected.streams_table(part.result), corrected.codec_table(part.result)):
-            text += [f"### {twin.title} ({part.title})", "", twin.markdown()] if twin else []
-        text += [f"### Legacy definitions ({part.title})", "", legacy.WRONG, ""]
-        text += ["```", legacy.text(part.legacy).rstrip(), "```", ""]
+            text += [f"### {twin.title} ({where})", "", twin.markdown()] if twin else []
+        text += [f"### Legacy definitions ({where})", "", legacy.WRONG, ""]
+        text += [*escape.fenced(legacy.text(part.legacy).rstrip()), ""]
     return text if len(text) > 2 else []

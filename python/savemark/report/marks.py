@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from savemark import escape
 from savemark.report.palette import light
 
 WIDTH = 440
@@ -18,7 +19,19 @@ BARS = 24
 
 def inline(values: Sequence[dict[str, Any]]) -> alt.InlineData:
     """Rows as text: altair copies and checks lists again and again, and text it leaves alone."""
-    return alt.InlineData(values=json.dumps(values), format=alt.JsonDataFormat(type="json"))
+    return alt.InlineData(values=_json(values), format=alt.JsonDataFormat(type="json"))
+
+
+def _json(values: Sequence[dict[str, Any]]) -> str:
+    text = json.dumps(values, ensure_ascii=False)
+    if text.isprintable() and "\\" not in text:
+        return text
+    # As in the rest of the chart (see `render`), for a scale names the values of its data.
+    rows = (
+        {k: escape.printable(v) if isinstance(v, str) else v for k, v in row.items()}
+        for row in values
+    )
+    return json.dumps(list(rows))
 
 
 def fastest(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:

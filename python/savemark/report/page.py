@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from savemark import escape
 from savemark.checks import Verdict
 from savemark.report import (
     blocked,
@@ -40,6 +44,8 @@ def page(analysis: Analysis, drawn: list[Drawn]) -> str:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATE),
         autoescape=True,
+        # Names and messages of others pass here; what is `Markup` is ours.
+        finalize=lambda value: escape.printable(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -56,7 +62,10 @@ def _context(analysis: Analysis) -> dict[str, Any]:
     run, (state, badge) = analysis.run, analysis.badge
     shown, more = messages(analysis)
     found = interval.places(analysis)
+    scripts = [_part("report.js"), *([_part("interval.js")] if found else [])]
+    levels = _levels(analysis)
     return {
+        "policy": _policy(scripts),
         "title": analysis.title,
         "when": analysis.when,
         "question": run.study.get("title") or "",
@@ -67,7 +76,9 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "messages": shown,
         "more": more,
         "tables": [*io500.tables(analysis), *blocked.tables(analysis)],
-        "levels": _levels(analysis),
+        "levels": levels,
+        # The names of factors are anything; in names of attributes they are their places here.
+        "filters": {name: place for place, name in enumerate(levels)},
         "ceilings": [facts.ceilings_table(r) for r in analysis.results if r.ceilings],
         "findings": analysis.findings,
         "marks": MARKS,
@@ -76,7 +87,6 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "job_bytes": interval.STATE_BYTES,
         "job_mtbf": interval.MTBF_S,
         "restart": interval.RESTART_S,
-        "interval_script": Markup((TEMPLATE / "interval.js").read_text(encoding="utf-8")),
         "coverage": facts.coverage_table(analysis),
         "unavailable": facts.missing_table(run),
         "failures": facts.failures_table(run),
@@ -94,9 +104,26 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "files": _files(analysis),
         "light": Markup(css_variables(dark=False)),
         "dark": Markup(css_variables(dark=True)),
-        "style": Markup((TEMPLATE / "report.css").read_text(encoding="utf-8")),
-        "script": Markup((TEMPLATE / "report.js").read_text(encoding="utf-8")),
+        "style": Markup(_part("report.css")),
+        "scripts": [Markup(script) for script in scripts],
     }
+
+
+def _part(name: str) -> str:
+    return (TEMPLATE / name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    """The content security policy: no network, and no script but these, whatever got in.
+
+    Styles stay open: the width of a bar and the colours of a drawing are in attributes.
+    """
+    hashes = (hashlib.sha256(script.encode()).digest() for script in scripts)
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def _levels(analysis: Analysis) -> dict[str, list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 import vl_convert as vlc
 
+from savemark import escape
 from savemark.report.compact import compact
 from savemark.report.figure import Panel
 from savemark.report.palette import CODECS, INK, light
@@ -75,18 +75,30 @@ def inline(drawing: Drawing) -> str:
 
 def _title(drawing: Drawing, left: float, top: float) -> str:
     look = f'font-family="{FONT}" font-size="14" font-weight="600" fill="{light("text")}"'
-    return f'<text x="{left + 4:g}" y="{top:g}" {look}>{html.escape(drawing.title)}</text>'
+    return f'<text x="{left + 4:g}" y="{top:g}" {look}>{escape.html(drawing.title)}</text>'
 
 
 def _spec(chart: Any) -> dict[str, Any]:
     # The charts are ours and the tests draw them all: validating costs more than drawing. And the
     # look goes into the finished text, for each `configure_…` copies the chart with all its data.
-    spec: dict[str, Any] = chart.to_dict(validate=False)
+    spec: dict[str, Any] = _printable(chart.to_dict(validate=False))
     config = dict(spec.get("config", {}))
     for name, part in _look().items():
         merges = isinstance(part, dict) and name in config
         config[name] = {**config[name], **part} if merges else part
     return {**spec, "config": config}
+
+
+def _printable(part: Any) -> Any:
+    """The same without control characters: neither XML nor the renderer's expressions take them.
+
+    What else a name holds, they escape themselves.
+    """
+    if isinstance(part, dict):
+        return {name: _printable(value) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_printable(value) for value in part]
+    return escape.printable(part) if isinstance(part, str) else part
 
 
 def _look() -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table as Grid
 from rich.text import Text
 
+from savemark import escape
 from savemark.errors import usage
 from savemark.records import Run
 from savemark.records.contract import HOST, OPTION, VERSION, Difference, differences
@@ -104,7 +105,7 @@ def left_out(run: Side) -> list[str]:
     notes = []
     for why in dict.fromkeys(found.values()):
         keys = [cell(key) for key, reason in found.items() if reason == why]
-        notes.append(f"* left out of {run.name}, {why}: {both(keys)}")
+        notes.append(f"left out of {run.name}, {why}: {both(keys)}")
     return notes
 
 
@@ -114,7 +115,7 @@ def shown(runs: Sequence[Side]) -> list[str]:
     notes = []
     for check in sorted({check for _, check in found}):
         keys = dict.fromkeys(cell(key) for key, other in found if other == check)
-        notes.append(f"* {check} forbids, shown because of --show-blocked: {both(list(keys))}")
+        notes.append(f"{check} forbids, shown because of --show-blocked: {both(list(keys))}")
     return notes
 
 
@@ -169,9 +170,14 @@ def print_differences(console: Console, base: Side, other: Side) -> None:
 def markdown_differences(base: Side, other: Side) -> list[str]:
     """The same as a Markdown list."""
     return [
-        f"* **{d.kind}**: {d.what} was {d.base}, is {d.other}"
+        f"* **{d.kind}**: {escape.markdown(f'{d.what} was {d.base}, is {d.other}')}"
         for d in difference_lines(base, other)
     ]
+
+
+def markdown_notes(notes: Sequence[str]) -> list[str]:
+    """Notes as a Markdown list."""
+    return [f"* {escape.markdown(note)}" for note in notes]
 
 
 def labelled(console: Console, label: str, text: str, style: str = "") -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from savemark import escape
+
 
 @dataclass(frozen=True, slots=True)
 class Datum:
@@ -52,9 +54,10 @@ class Table:
             heads = [f"{g} {c}".strip() for g, c in zip(spread, self.columns, strict=True)]
         first = self.lines[0].data if self.lines else []
         marks = ["--:" if d.number else "---" for d in first] or ["---"] * len(heads)
-        rows = [[_escape(datum.text) for datum in line.data] for line in self.lines]
-        body = [f"| {' | '.join(cells)} |" for cells in (heads, marks, *rows)]
-        return "\n".join([*body, "", *([self.note, ""] if self.note else [])])
+        rows = [heads, *([datum.text for datum in line.data] for line in self.lines)]
+        head, *told = ([escape.markdown(text) for text in row] for row in rows)
+        body = [f"| {' | '.join(cells)} |" for cells in (head, marks, *told)]
+        return "\n".join([*body, "", *([escape.markdown(self.note), ""] if self.note else [])])
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -62,10 +65,7 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), restval="")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def _escape(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+        names = list(rows[0])
+        writer = csv.writer(file)
+        writer.writerow(map(escape.csv, names))
+        writer.writerows([escape.csv(row.get(name, "")) for name in names] for row in rows)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from savemark.records import Run, write_timelines
+from savemark import escape
+from savemark.records import Run, export, write_timelines
 from savemark.report import blocked, io500, legacy, render
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.facts import ceiling_list
@@ -60,7 +61,8 @@ def _figure(analysis: Analysis, figure: Figure, folder: Path, pixels: Pixels) ->
 
 def _tables(analysis: Analysis, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    blocked.phases(analysis).write_csv(folder / "phases.csv")
+    with (folder / "phases.csv").open("wb") as file:
+        export.write_csv(blocked.phases(analysis), file)
     write_csv(folder / "settings.csv", blocked.rows(analysis))
     write_csv(folder / "ceilings.csv", [
         {"target": result.label, "name": c.name, "phase": c.phase, "n": c.seconds.n}
@@ -76,7 +78,8 @@ def _tables(analysis: Analysis, folder: Path) -> None:
     ])  # fmt: skip
     for part in parts(analysis):
         name = f"legacy_{safe(part.title)}.txt"
-        (folder / name).write_text(legacy.text(part.legacy), encoding="utf-8")
+        text = escape.printable(legacy.text(part.legacy))
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def safe(label: str) -> str:

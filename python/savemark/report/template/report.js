@@ -21,7 +21,7 @@
   const filters = [...document.querySelectorAll("[data-filter]")];
   const apply = () => {
     for (const row of document.querySelectorAll(".sortable tbody tr"))
-      row.hidden = filters.some((f) => f.value && row.getAttribute(`data-${f.dataset.filter}`) !== f.value);
+      row.hidden = filters.some((f) => f.value && row.getAttribute(`data-f${f.dataset.place}`) !== f.value);
   };
   for (const filter of filters) filter.addEventListener("change", apply);
   for (const form of document.querySelectorAll(".tools")) form.hidden = false;
