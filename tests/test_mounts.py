@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -49,8 +50,8 @@ def temporary(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     yield folder
-    for point in mounts_below(folder):
-        subprocess.run(["fusermount3", "-uz", point], check=False)
+    for point in reversed(mounts_below(folder)):
+        subprocess.run(["umount", "-l", point], check=False)
 
 
 def mounts_below(folder):
@@ -58,17 +59,17 @@ def mounts_below(folder):
     return [line.split(" ")[4] for line in lines if line.split(" ")[4].startswith(str(folder))]
 
 
-def processes(word):
-    """Command lines of living processes with `word` in them."""
-    found = []
+def processes(*wanted):
+    """Command lines of living processes with these words in them, by process id."""
+    found = {}
     for each in Path("/proc").glob("[0-9]*"):
         try:
             words = (each / "cmdline").read_bytes().decode().replace("\0", " ")
             state = (each / "stat").read_text().rsplit(")", 1)[1].split()[0]
         except OSError:
             continue
-        if word in words and state != "Z":
-            found.append(words)
+        if all(word in words for word in wanted) and state != "Z":
+            found[int(each.name)] = words
     return found
 
 
@@ -149,7 +150,7 @@ def _left_nothing(temporary, server, monkeypatch):
     foreign.enter(monkeypatch, server)
     assert mounts_below(temporary) == []
     assert list(temporary.iterdir()) == []
-    assert processes(str(temporary)) == []
+    assert processes(str(temporary)) == {}
     assert _engine.Bucket("s3://bucket").list() == ([], [])
 
 
@@ -172,8 +173,8 @@ def test_kill_9_leaves_no_mount_and_no_process(
         process.kill()
         process.communicate()
     else:
-        owner = next(temporary.glob("savemark-mount-*")) / "owner"
-        os.kill(int(owner.read_text()), 9)
+        (supervisor,) = processes("savemark.run.supervisor", str(temporary))
+        os.kill(supervisor, signal.SIGKILL)
         process.communicate(timeout=300)
         assert process.returncode == 1
     until(lambda: not (mounts_below(temporary) or processes(str(temporary))))

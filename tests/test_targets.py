@@ -162,7 +162,7 @@ def test_a_folder_with_anothers_marker_is_not_ours(target, place):
 def test_ranks_that_have_not_ended_yet_do_not_keep_the_workspace(place, monkeypatch):
     from savemark.run import workspace
 
-    folder, rmdir, iterdir = stale(place), Path.rmdir, Path.iterdir
+    folder, rmdir, unlink = stale(place), Path.rmdir, os.unlink
     late, early = [folder / "made after the last look"], [folder / "removed after the first look"]
 
     def after_another_made_one(path):
@@ -170,12 +170,14 @@ def test_ranks_that_have_not_ended_yet_do_not_keep_the_workspace(place, monkeypa
             late.pop().touch()
         rmdir(path)
 
-    def before_another_removed_one(path):
-        while early:
-            yield early.pop()
-        yield from iterdir(path)
+    def after_another_removed_it(path, **known):
+        unlink(path, **known)
+        if early:
+            early.pop()
+            raise FileNotFoundError(2, "No such file or directory", path)
 
     monkeypatch.setattr(Path, "rmdir", after_another_made_one)
-    monkeypatch.setattr(Path, "iterdir", before_another_removed_one)
+    monkeypatch.setattr(os, "unlink", after_another_removed_it)
+    early[0].touch()
     workspace.remove(folder)
     assert not folder.exists() and not late and not early

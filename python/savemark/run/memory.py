@@ -25,6 +25,7 @@ from savemark.tools.commands.job import Job, Step
 
 PLACE = Path("/dev/shm")
 PIECE = 4 << 20
+KIND = "tool-"  # what the run id of such a folder begins with
 
 
 @contextmanager
@@ -35,10 +36,10 @@ def folder(disk: str | None = None) -> Iterator[str]:
     """
     memory = PLACE if PLACE.is_dir() and os.access(PLACE, os.W_OK) else Path(tempfile.gettempdir())
     where = Path(disk) if disk else memory
-    for left in workspace.stale(where):
+    for left in workspace.stale(where, KIND):
         with suppress(PermissionError):  # another user's
             workspace.remove(left)
-    with workspace.open_workspace(where, f"tool-{secrets.token_hex(4)}") as made:
+    with workspace.open_workspace(where, f"{KIND}{secrets.token_hex(4)}") as made:
         made.chmod(0o700)
         yield str(made)
 

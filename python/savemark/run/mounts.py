@@ -1,14 +1,20 @@
 """Buckets mounted as directories for the time of a run: by a tool that is known, or by any command.
 
 A supervisor (`supervisor.py`) holds the mounts. It takes them down when the run ends, even if that
-is by kill -9; what a killed supervisor leaves, the next run clears away (`sweep`).
+is by kill -9; what a killed supervisor leaves, the next run that mounts clears away (`sweep`).
+
+All of it is in one folder of the run, which has the marker of a workspace (`workspace.py`). The run
+and its supervisor hold the marker's lock: so a folder whose lock is free belongs to nobody.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import secrets
+import select
 import shlex
 import shutil
 import subprocess
@@ -17,16 +23,20 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from savemark.errors import SavemarkError, did_you_mean, usage
-from savemark.run.supervisor import is_mounted
+from savemark.run import workspace
+from savemark.run.removal import is_mounted
+from savemark.run.supervisor import BUSY_S
 from savemark.run.target import Target
 from savemark.tools.commands._bucket import endpoint
 from savemark.tools.commands.rclone import remote
 
-FOLDER = "savemark-mount-"
+KIND = "mounts-"  # what the run id of such a folder begins with
+POINT = "mount"
 NATIVE = "none"  # not mounted: the bucket itself
 UNMOUNT = "fusermount3 -u {mountpoint}"
 # {bucket}, {prefix}, {url}, {mountpoint}, {cache}; {remote} is the bucket as rclone names it, and
@@ -147,31 +157,47 @@ def again(label: str, said: Mapping[str, str]) -> Target:
 
 
 def _point(label: str) -> Path:
-    """Return the mountpoint of this process; its folder is made when it is mounted."""
-    safe = "".join(letter if letter.isalnum() else "_" for letter in label)
-    return Path(tempfile.gettempdir()) / f"{FOLDER}{os.getpid()}" / safe
+    """Return the mountpoint of a label in this process; its folder is made when it is mounted.
+
+    The digest tells labels apart that are alike but for what a file's name should not hold.
+    """
+    safe = "".join(x if x.isascii() and x.isalnum() else "_" for x in label[:40])
+    digest = hashlib.sha256(label.encode()).hexdigest()[:8]
+    return (
+        Path(tempfile.gettempdir()) / f"{workspace.PREFIX}{_run_id()}" / f"{safe}-{digest}" / POINT
+    )
+
+
+@cache
+def _run_id() -> str:
+    return f"{KIND}{secrets.token_hex(8)}"
 
 
 class Supervisor:
     """The process that holds the mounts, and what it is asked."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir(mode=0o700)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "savemark.run.supervisor", str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        (folder / "owner").write_text(str(self._process.pid), encoding="ascii")
+        self.folder, self._mounts = folder, 0
+        self._lock = workspace.make(folder, folder.name.removeprefix(workspace.PREFIX), 0o700)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "savemark.run.supervisor", str(folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+                pass_fds=[self._lock],
+            )
+        except BaseException:
+            workspace.remove(folder)
+            os.close(self._lock)
+            raise
 
     def mount(self, target: Target) -> None:
         """Mount the bucket of a target at its path."""
         mount = target.mount
         assert mount is not None
-        cache = self.folder / f"cache-{target.path.name}"
+        cache = target.path.parent / "cache"
         words = mount.words(mount.command, target.path, cache)
         if shutil.which(words[0]) is None:
             raise usage(
@@ -179,6 +205,7 @@ class Supervisor:
             )
         undo = mount.words(mount.unmount, target.path, cache)
         point = {"mountpoint": str(target.path), "cache": str(cache)}
+        self._mounts += 1
         self._ask({"do": "mount", "command": words, "unmount": undo, **point}, mount.name)
 
     def unmount(self, target: Target) -> None:
@@ -187,64 +214,79 @@ class Supervisor:
         self._ask({"do": "unmount", "mountpoint": str(target.path)}, target.mount.name)
 
     def close(self) -> None:
-        """Take down everything."""
+        """Take down everything; raises where something stays mounted."""
         assert self._process.stdin
         assert self._process.stdout
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
-        self._process.wait()
+        try:
+            self._process.wait(BUSY_S * max(1, self._mounts))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         self._process.stdout.close()
+        try:
+            _take_down(self.folder)  # what is left where somebody has killed it
+        finally:
+            os.close(self._lock)
 
     def _ask(self, request: dict[str, Any], name: str) -> None:
         assert self._process.stdin
-        assert self._process.stdout
-        try:
+        answer: dict[str, Any] = {}
+        with contextlib.suppress(BrokenPipeError, ValueError):
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-            answer = json.loads(self._process.stdout.readline() or "{}")
-        except (BrokenPipeError, ValueError):
-            answer = {}
+            answer = json.loads(self._answer() or "{}")
         if not answer.get("ok"):
             why = answer.get("error", "the process that holds the mounts has ended")
             raise SavemarkError("failed", f"mount {name}: {why}", "try its command by hand")
+
+    def _answer(self) -> str:
+        assert self._process.stdout
+        ready = select.poll()
+        ready.register(self._process.stdout, select.POLLIN)
+        if not ready.poll(BUSY_S * 1000):
+            why = f"the process that holds the mounts has not answered in {BUSY_S:.0f} s"
+            return json.dumps({"ok": False, "error": why})
+        return self._process.stdout.readline()
 
 
 @contextmanager
 def mounted(targets: Sequence[Target]) -> Iterator[Supervisor | None]:
     """Mount all that is to be mounted for the time of the context."""
-    sweep()
     wanted = [target for target in targets if target.mount]
     if not wanted:
         yield None
         return
-    supervisor = Supervisor(wanted[0].path.parent)
+    sweep()
+    supervisor = Supervisor(wanted[0].path.parent.parent)
     try:
         for target in wanted:
             supervisor.mount(target)
         yield supervisor
     finally:
         supervisor.close()
-        sweep()  # nothing, unless somebody has killed it
 
 
 def sweep() -> None:
-    """Take down what a killed supervisor of this user left; one that lives does it itself."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*"):
-        if folder.is_symlink() or folder.stat().st_uid != os.getuid() or _lives(folder):
-            continue
-        for point in folder.iterdir():
+    """Take down what killed supervisors of this user left; of what cannot be, nothing is removed.
+
+    One that lives, or whose run lives, holds its lock, and does it itself.
+    """
+    for folder in workspace.stale(Path(tempfile.gettempdir()), KIND):
+        with contextlib.suppress(OSError), workspace.claimed(folder) as ours:
+            if ours and folder.lstat().st_uid == os.getuid():
+                _take_down(folder)
+
+
+def _take_down(folder: Path) -> None:
+    """Unmount what a supervisor has mounted in its folder, and remove that with its marker."""
+    # Not by a pattern that ends with POINT: that would ask a mount that may be dead.
+    for point in [each / POINT for each in folder.iterdir()] if folder.is_dir() else []:
+        for words in (["fusermount3", "-uz"], ["umount", "-l"]):
             if is_mounted(point):
-                for words in (["fusermount3", "-uz"], ["umount", "-l"]):
-                    with contextlib.suppress(OSError):
-                        subprocess.run([*words, str(point)], capture_output=True, check=False)
-        if not any(is_mounted(point) for point in folder.iterdir()):
-            shutil.rmtree(folder)
-
-
-def _lives(folder: Path) -> bool:
-    """Whether its supervisor is there: by process id, and by what that process is."""
-    try:
-        pid = int((folder / "owner").read_text(encoding="ascii"))
-        return str(folder) in Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return False
+                with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                    subprocess.run(
+                        [*words, str(point)], capture_output=True, timeout=BUSY_S, check=False
+                    )
+    workspace.remove(folder)

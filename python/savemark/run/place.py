@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from uuid import uuid4
 
 import savemark._engine as engine
 from savemark.run.bucket import Patience
+from savemark.run.removal import remove_tree
 
 
 @contextmanager
@@ -26,4 +27,4 @@ def below(target: str, patience: Patience) -> Iterator[str]:
         try:
             yield made
         finally:
-            shutil.rmtree(made)
+            remove_tree(Path(made))

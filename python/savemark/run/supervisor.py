@@ -4,7 +4,7 @@ A program of its own: `python -m savemark.run.supervisor FOLDER`. It reads reque
 standard input, a line of JSON each, and answers each with a line. When the input ends, which it
 does even if the run is killed, everything is unmounted, ended and removed, and it goes.
 
-It imports nothing of savemark: it must start at once, and outlive it.
+It imports little: it must start at once, and outlive the run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,27 +20,33 @@ import time
 from pathlib import Path
 from typing import Any
 
-MOST_S = 60.0
+from savemark.run import workspace
+from savemark.run.removal import is_mounted, remove_tree
+
+MOST_S = 60.0  # that mounting takes, and a command that unmounts
+BUSY_S = 600.0  # the supervisor with one mount: every way to take it down has failed by then
 STEP_S = 0.02
+SAID_BYTES = 4096  # of what a command printed last, looked at for an error
 PR_SET_PDEATHSIG = 1
-ESCAPES = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
 
 
 class Mount:
     """One mounted place: the process behind it, and how to take it down."""
 
-    def __init__(self, asked: dict[str, Any], folder: Path) -> None:
+    def __init__(self, asked: dict[str, Any]) -> None:
         self.point = Path(asked["mountpoint"])
         self.cache = Path(asked["cache"])
         self.command: list[str] = asked["command"]
         self.unmount: list[str] = asked["unmount"]
-        self.printed = [folder / f"{self.point.name}.{kind}" for kind in ("err", "out")]
+        self.printed = [self.point.parent / kind for kind in ("err", "out")]
         self.process: subprocess.Popen[bytes] | None = None
 
     def up(self) -> None:
         """Mount, and wait until it is there."""
-        self.point.mkdir(exist_ok=True)
-        self.cache.mkdir(exist_ok=True)
+        if is_mounted(self.point):
+            raise RuntimeError(f"{self.point} is still mounted")
+        for folder in (self.point.parent, self.point, self.cache):
+            folder.mkdir(exist_ok=True)
         with self.printed[0].open("ab") as err, self.printed[1].open("ab") as out:
             try:
                 self.process = subprocess.Popen(
@@ -77,7 +82,8 @@ class Mount:
         for words in (["fusermount3", "-uz"], ["umount", "-l"]):
             if is_mounted(self.point):
                 _try([*words, str(self.point)])
-        shutil.rmtree(self.cache, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(self.cache)
         with contextlib.suppress(OSError):
             self.point.rmdir()
 
@@ -96,21 +102,15 @@ class Mount:
 
     def said(self) -> str:
         """Return the last line of what it printed."""
-        texts = [path.read_text(errors="replace").strip() for path in self.printed]
+        texts = [_end_of(path).strip() for path in self.printed]
         lines = next((text for text in texts if text), "it said nothing").splitlines()
         return "; ".join(lines[-2:])[:300]
 
 
-def is_mounted(point: Path) -> bool:
-    """Ask the kernel's list: a dead FUSE mount answers no other question."""
-    wanted = str(point)
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
-        found = line.split(" ")[4]
-        for escape, meant in ESCAPES.items():
-            found = found.replace(escape, meant)
-        if found == wanted:
-            return True
-    return False
+def _end_of(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - SAID_BYTES))
+        return file.read(SAID_BYTES).decode(errors="replace")
 
 
 def _end_with_parent() -> None:
@@ -128,25 +128,24 @@ def _wait(done: Any, patience_s: float) -> None:
         time.sleep(STEP_S)
 
 
-def serve(folder: Path) -> None:
+def serve() -> None:
     """Answer requests until there are no more."""
     mounts: dict[str, Mount] = {}
     try:
         for line in sys.stdin:
-            answer = _answer(json.loads(line), mounts, folder)
+            answer = _answer(json.loads(line), mounts)
             with contextlib.suppress(BrokenPipeError):
                 sys.stdout.write(json.dumps(answer) + "\n")
                 sys.stdout.flush()
     finally:
         for mount in mounts.values():
             mount.down()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _answer(asked: dict[str, Any], mounts: dict[str, Mount], folder: Path) -> dict[str, Any]:
+def _answer(asked: dict[str, Any], mounts: dict[str, Mount]) -> dict[str, Any]:
     try:
         if asked["do"] == "mount":
-            mount = mounts[asked["mountpoint"]] = Mount(asked, folder)
+            mount = mounts[asked["mountpoint"]] = Mount(asked)
             mount.up()
         else:
             mounts.pop(asked["mountpoint"]).down()
@@ -165,7 +164,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    serve(folder)
+    try:
+        serve()
+    finally:
+        with contextlib.suppress(OSError):  # what is still mounted in it stays; the run says so
+            workspace.remove(folder)
 
 
 if __name__ == "__main__":

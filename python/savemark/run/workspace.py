@@ -1,7 +1,8 @@
 """The one folder that a run makes in a target, and its removal.
 
 The folder `savemark-<run id>` holds a marker file. Nothing is ever removed from a target but a
-folder whose marker says that we made it, and that no living run holds.
+folder whose marker says that we made it, and that no living run holds; and nothing that is mounted
+in it.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import errno
 import fcntl
 import json
 import os
-import shutil
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +20,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from savemark.run.removal import remove_below
+
 MARKER = ".savemark"
 PREFIX = "savemark-"
 # How often, and after what pause, a removal is tried again that others came in between.
 TRIES, PAUSE_S = 20, 0.05
+# A marker is a line; what is longer is none.
+MARKER_BYTES = 4096
 # What flock says where the filesystem has no locks (Lustre without -o flock, some FUSE).
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -41,7 +46,7 @@ class Owner:
 def open_workspace(target: Path, run_id: str) -> Iterator[Path]:
     """Make the run's folder in `target`, hold its lock, and remove it at the end in every case."""
     path = target / f"{PREFIX}{run_id}"
-    descriptor = _make(path, run_id)
+    descriptor = make(path, run_id)
     try:
         yield path
     finally:
@@ -49,11 +54,14 @@ def open_workspace(target: Path, run_id: str) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _make(path: Path, run_id: str) -> int:
-    """Make the folder with its marker; return the descriptor that holds the marker's lock."""
+def make(path: Path, run_id: str, mode: int = 0o777) -> int:
+    """Make the folder with its marker; return the descriptor that holds the marker's lock.
+
+    The marker says nothing before its lock is held: whoever reads it sees that its owner lives.
+    """
     started = datetime.now().astimezone().isoformat(timespec="seconds")
     said = {"run_id": run_id, "pid": os.getpid(), "host": socket.gethostname()}
-    path.mkdir()
+    path.mkdir(mode)
     marker = path / MARKER
     try:
         descriptor = os.open(marker, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -68,49 +76,66 @@ def _make(path: Path, run_id: str) -> int:
 
 def owner(path: Path) -> Owner | None:
     """Return who made `path`, or None if it is not a folder of ours."""
+    with _marker(path) as descriptor:
+        return None if descriptor is None else _owner(path, descriptor)
+
+
+@contextmanager
+def claimed(path: Path) -> Iterator[bool]:
+    """Hold the lock of a folder of ours that nobody holds; False if it is not such a one."""
+    with _marker(path) as descriptor:
+        found = None if descriptor is None else _owner(path, descriptor)
+        yield found is not None and not found.alive
+
+
+@contextmanager
+def _marker(path: Path) -> Iterator[int | None]:
+    """Open the marker of a folder, if it has one that is a file: opening a FIFO would wait."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     if not path.name.startswith(PREFIX) or path.is_symlink() or not path.is_dir():
-        return None
-    marker = path / MARKER
+        yield None
+        return
     try:
-        # Nobody may be waiting at the other end of what only looks like a marker.
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        descriptor = os.open(marker, flags)
+        descriptor = os.open(path / MARKER, flags)
     except OSError:
-        return None
+        yield None
+        return
     try:
-        return _owner(path, descriptor)
-    except (ValueError, KeyError, TypeError):
-        return None
+        yield descriptor if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
     finally:
         os.close(descriptor)
 
 
 def _owner(path: Path, descriptor: int) -> Owner | None:
-    said = json.loads(os.read(descriptor, 4096))
-    if path.name != f"{PREFIX}{said['run_id']}":
+    try:
+        said = json.loads(os.pread(descriptor, MARKER_BYTES, 0))
+        run_id, pid, host = said["run_id"], int(said["pid"]), str(said["host"])
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-    pid, host = int(said["pid"]), str(said["host"])
+    if path.name != f"{PREFIX}{run_id}":
+        return None
     locked = _try_lock(descriptor)
     alive = process_lives(pid, host) if locked is None else not locked
-    return Owner(said["run_id"], pid, host, alive)
+    return Owner(run_id, pid, host, alive)
 
 
-def stale(target: Path) -> list[Path]:
-    """Return the folders in `target` that killed runs of ours left."""
-    owners = ((path, owner(path)) for path in sorted(target.glob(f"{PREFIX}*")))
+def stale(target: Path, kind: str = "") -> list[Path]:
+    """Return the folders in `target` that killed runs of ours left; run ids begin with `kind`."""
+    owners = ((path, owner(path)) for path in sorted(target.glob(f"{PREFIX}{kind}*")))
     return [path for path, found in owners if found is not None and not found.alive]
 
 
 def remove(path: Path) -> None:
     """Remove a folder of ours with all it holds; anything else is left alone.
 
+    Raises `OSError` (EBUSY) if something is mounted in it.
     Other ranks, which end a moment later, may still be making and removing files in it.
     """
     if owner(path) is None:
         return
     for left in reversed(range(TRIES)):
         try:
-            _empty(path)
+            remove_below(path, keep=MARKER)
             # Goes last: a removal that is cut short can be finished by the next run.
             (path / MARKER).unlink(missing_ok=True)
             path.rmdir()
@@ -119,16 +144,6 @@ def remove(path: Path) -> None:
             if error.errno not in (errno.ENOENT, errno.ENOTEMPTY) or not left:
                 raise
             time.sleep(PAUSE_S)
-
-
-def _empty(path: Path) -> None:
-    for entry in path.iterdir():
-        if entry.name == MARKER:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
 
 
 def _try_lock(descriptor: int) -> bool | None:
