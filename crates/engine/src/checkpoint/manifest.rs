@@ -1,10 +1,13 @@
 //! The list of a checkpoint's members, shards and chunks. A checkpoint exists when its manifest does.
 
+mod check;
+
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::digest;
+use super::limits::{ENTRIES, MANIFEST_BYTES};
 use super::state::{Directory, Member};
-use crate::buffer::ALIGN;
 use crate::codec::CodecName;
 use crate::error::{Error, Result};
 
@@ -15,6 +18,10 @@ const VERSION: u32 = 1;
 /// The file ends with this key, the digest of everything before it, and [`END`].
 const SEAL: &str = ",\"checksum\":\"crc64-nvme:";
 const END: &str = "\"}\n";
+/// Letters of a member without its name, and of a chunk, where states are large.
+const ENTRY_TEXT: usize = 64;
+const CHUNK_TEXT: usize = 92;
+const SMALLER: &str = "use a larger --chunk-size; save parts of a large tree one by one, or an archive of it";
 
 /// Everything a reader needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,6 +52,9 @@ pub struct Manifest {
     pub shards: Vec<Shard>,
     /// In the order of their offsets in the state.
     pub chunks: Vec<Chunk>,
+    /// The seal, which is checked before anything is read.
+    #[serde(default, skip_serializing)]
+    checksum: IgnoredAny,
 }
 
 /// One file of the checkpoint.
@@ -109,7 +119,9 @@ impl From<Digest> for String {
 impl TryFrom<String> for Digest {
     type Error = String;
     fn try_from(text: String) -> std::result::Result<Self, String> {
-        u64::from_str_radix(&text, 16).map(Self).map_err(|e| format!("`{text}` is not a digest: {e}"))
+        let is_written = text.len() == 16 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let digest = u64::from_str_radix(&text, 16).ok().filter(|_| is_written);
+        digest.map(Self).ok_or_else(|| format!("{text:?} is not a digest"))
     }
 }
 
@@ -129,6 +141,7 @@ impl Manifest {
             directories: Vec::new(),
             shards: Vec::new(),
             chunks: Vec::new(),
+            checksum: IgnoredAny,
         }
     }
 
@@ -142,11 +155,12 @@ impl Manifest {
         self.shards.iter().map(|s| s.bytes).sum()
     }
 
-    /// The chunks of the shard `index`, in the order of the file.
-    pub fn chunks_of(&self, index: usize) -> Vec<&Chunk> {
-        let mut chunks: Vec<_> = self.chunks.iter().filter(|c| c.shard as usize == index).collect();
-        chunks.sort_by_key(|c| c.shard_offset);
-        chunks
+    /// The chunks of each shard, in the order of its file. No chunk is of a shard that is not there.
+    pub fn by_shard(&self) -> Vec<Vec<&Chunk>> {
+        let mut shards = vec![Vec::new(); self.shards.len()];
+        self.chunks.iter().for_each(|chunk| shards[chunk.shard as usize].push(chunk));
+        shards.iter_mut().for_each(|chunks| chunks.sort_by_key(|chunk| chunk.shard_offset));
+        shards
     }
 
     /// Wall clock of the save, nanoseconds since 1970; it is part of the id.
@@ -155,88 +169,98 @@ impl Manifest {
     }
 
     /// As stored: JSON, sealed by a digest of all bytes before it.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// `Failed` if [`Manifest::from_bytes`] would not read it: what cannot be read takes no checkpoint's place.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let unfit = |why: String| Error::failed(format!("the checkpoint cannot be put in place: {why}"));
+        self.check().map_err(unfit)?;
         let mut bytes = serde_json::to_vec(self).expect("a manifest is plain data");
         bytes.pop(); // the closing brace comes after the seal
         let digest = digest(&bytes);
         bytes.extend_from_slice(format!("{SEAL}{digest:016x}{END}").as_bytes());
-        bytes
+        match bytes.len() <= MANIFEST_BYTES {
+            true => Ok(bytes),
+            false => Err(unfit(format!("{MANIFEST} would have {} bytes; it may have {MANIFEST_BYTES}", bytes.len()))
+                .hint(SMALLER)),
+        }
     }
 
-    /// Reads a manifest and checks its seal and that chunks and shards fit together.
+    /// Refuses, before a byte is written, what no manifest can hold.
     ///
     /// # Errors
-    /// `Corrupt` if a single byte differs from what was written.
+    /// `Usage`, with what to do.
+    pub(super) fn check_room(members: &[Member], directories: &[Directory], chunks: usize) -> Result<()> {
+        let names = members.iter().map(|m| m.name.len()).chain(directories.iter().map(|d| d.name.len()));
+        let entries = members.len() + directories.len();
+        let bytes = names.sum::<usize>() + entries * ENTRY_TEXT + chunks * CHUNK_TEXT;
+        if [members.len(), directories.len(), chunks].into_iter().all(|count| count <= ENTRIES)
+            && bytes <= MANIFEST_BYTES
+        {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "{entries} files and directories in {chunks} chunks are more than a checkpoint can list: at most {ENTRIES} of each, \
+             in {MANIFEST_BYTES} bytes of {MANIFEST}"
+        ))
+        .hint(SMALLER))
+    }
+
+    /// Reads a manifest, and checks its seal and that all of it fits together and is inside the bounds of a checkpoint.
+    ///
+    /// # Errors
+    /// `Corrupt` if a single byte differs from what was written; `Refused` if a newer savemark has written it.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        if bytes.len() > MANIFEST_BYTES {
+            return Err(wrong(&format!("it has {} bytes; at most {MANIFEST_BYTES} are read", bytes.len())));
+        }
         let body = bytes.len().checked_sub(SEAL.len() + 16 + END.len()).ok_or_else(|| wrong("it is too short"))?;
         let (body, seal) = bytes.split_at(body);
         if seal != format!("{SEAL}{:016x}{END}", digest(body)).as_bytes() {
             return Err(wrong("its checksum does not match"));
         }
-        let text = [body, b"}"].concat();
-        let manifest: Self = serde_json::from_slice(&text).map_err(|e| wrong(&format!("it is not a manifest: {e}")))?;
+        let manifest: Self = serde_json::from_slice(bytes).map_err(|e| unread(bytes, &e))?;
         if manifest.format != FORMAT || manifest.version != VERSION {
-            return Err(wrong(&format!("it has version {} of {}", manifest.version, manifest.format))
-                .hint("read it with the savemark that wrote it, or a newer one"));
+            return Err(of_version(&manifest.format, manifest.version));
         }
         manifest.check().map_err(|why| wrong(&why))?;
         Ok(manifest)
     }
-
-    /// Chunks cover the state without gap or overlap, and the shards likewise.
-    fn check(&self) -> std::result::Result<(), String> {
-        let mut end = 0;
-        for chunk in &self.chunks {
-            if chunk.offset != end || chunk.user_bytes == 0 || chunk.user_bytes > self.chunk_bytes {
-                return Err(format!("chunks do not cover the state at {end}"));
-            }
-            end += chunk.user_bytes;
-        }
-        if end != self.state_bytes || !self.chunk_bytes.is_multiple_of(ALIGN as u64) {
-            return Err(format!("chunks hold {end} of {} bytes", self.state_bytes));
-        }
-        let mut end = 0;
-        for member in &self.members {
-            if member.offset != end || !is_relative(&member.name) {
-                return Err(format!("the member `{}` is out of place", member.name));
-            }
-            end = member.offset.saturating_add(member.bytes).saturating_add(ALIGN as u64 - 1) & !(ALIGN as u64 - 1);
-        }
-        if self.members.last().map_or(0, |m| m.offset + m.bytes) != self.state_bytes {
-            return Err("members and state differ in length".into());
-        }
-        if let Some(directory) = self.directories.iter().find(|d| !is_relative(&d.name)) {
-            return Err(format!("the directory `{}` is out of place", directory.name));
-        }
-        (0..self.shards.len()).try_for_each(|index| self.check_shard(index))?;
-        match self.chunks.iter().find(|c| c.shard as usize >= self.shards.len()) {
-            Some(chunk) => Err(format!("there is no shard {}", chunk.shard)),
-            None => Ok(()),
-        }
-    }
-
-    fn check_shard(&self, index: usize) -> std::result::Result<(), String> {
-        let shard = &self.shards[index];
-        let mut end = 0u64;
-        for chunk in self.chunks_of(index) {
-            if chunk.shard_offset != end || chunk.stored_bytes == 0 || !chunk.stored_bytes.is_multiple_of(ALIGN as u64)
-            {
-                return Err(format!("{} has a gap at {end}", shard.name));
-            }
-            end = end.checked_add(chunk.stored_bytes).ok_or("a shard is too long")?;
-        }
-        if end.checked_add(shard.trailer_bytes) != Some(shard.bytes) || shard.name.contains('/') {
-            return Err(format!("{} has the wrong length", shard.name));
-        }
-        Ok(())
-    }
-}
-
-/// Whether `name` stays below the directory it is restored into.
-pub(super) fn is_relative(name: &str) -> bool {
-    !name.is_empty() && !name.contains('\0') && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
 fn wrong(why: &str) -> Error {
     Error::corrupt(format!("{MANIFEST} is damaged: {why}"))
+        .hint("restore another checkpoint; if this one was copied, copy it again")
+}
+
+/// What is sealed and not understood: the fields of a version to come, or of nobody.
+fn unread(bytes: &[u8], error: &serde_json::Error) -> Error {
+    /// What all versions have.
+    #[derive(Deserialize)]
+    struct Head {
+        format: String,
+        version: u32,
+    }
+    match serde_json::from_slice::<Head>(bytes) {
+        Ok(head) if head.format != FORMAT || head.version != VERSION => of_version(&head.format, head.version),
+        // The message may hold a key of the file.
+        _ => Error::corrupt(format!(
+            "{MANIFEST} was written by a newer savemark, or is damaged: {}",
+            error.to_string().escape_debug()
+        ))
+        .hint("upgrade savemark; if it is not older than what wrote this, restore another checkpoint"),
+    }
+}
+
+fn of_version(format: &str, version: u32) -> Error {
+    if format != FORMAT {
+        return wrong(&format!("it is of the format {format:?}"));
+    }
+    if version < VERSION {
+        return wrong(&format!("there is no version {version} of its format"));
+    }
+    Error::refused(format!(
+        "{MANIFEST} was written by a newer savemark: its format has version {version}, this savemark reads {VERSION}"
+    ))
+    .hint("upgrade savemark, or read it with the one that wrote it")
 }

@@ -1,16 +1,18 @@
 //! Restore: manifest → shards → codec → sink. Every chunk is verified before the sink is told that it is whole.
 
+mod plan;
 mod stream;
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+pub use self::plan::Plan;
 use self::stream::Stream;
 use super::manifest::{Chunk, MANIFEST, Manifest, Shard};
 use super::state::{Next, Sink};
-use crate::buffer::{Pool, align_up};
-use crate::codec::CodecName;
+use crate::buffer::Pool;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::phase::{self, Watch};
@@ -54,10 +56,11 @@ pub fn restore(
     let mut watch = Watch::together(control)?;
     let manifest = open(storage)?;
     control.begin("restore", manifest.state_bytes);
+    // Every shard is held against the manifest before anything is allocated or made for it.
+    let job = Job::new(&manifest, storage, sink, options)?;
     sink.prepare(&manifest.members, manifest.state_bytes)?;
     sink.directories(&manifest.directories)?;
-    let job = Job::new(&manifest, storage, sink, options)?;
-    let arenas = pool.take(manifest.shards.len(), job.arena_bytes())?;
+    let arenas = pool.take(job.plan.workers, job.plan.arena_bytes())?;
     watch.stage("open");
     let work = |meter: &mut Meter| {
         let index = meter.index;
@@ -71,7 +74,7 @@ pub fn restore(
     let team = if manifest.streams == 0 {
         phase::run_here(control, work)?
     } else {
-        phase::run(manifest.shards.len(), control, work)?
+        phase::run(job.plan.workers, control, work)?
     };
     let bad = job.bad.lock().expect(HELD).take();
     if let Some((_, error)) = bad {
@@ -85,6 +88,7 @@ pub fn restore(
     phase.user_bytes = manifest.user_bytes();
     phase.stored_bytes = manifest.stored_bytes();
     phase.verified = Some("every chunk".into());
+    phase.notes.extend(job.plan.note(&manifest, options.queue_depth));
     Ok((manifest, phase))
 }
 
@@ -95,6 +99,7 @@ struct Job<'a> {
     storage: &'a dyn Storage,
     sink: &'a dyn Sink,
     options: &'a RestoreOptions,
+    plan: Plan,
     files: Vec<Arc<dyn File>>,
     /// Per shard the chunks that nobody has taken, from front to back.
     waiting: Vec<Mutex<VecDeque<&'a Chunk>>>,
@@ -113,12 +118,12 @@ impl<'a> Job<'a> {
         options: &'a RestoreOptions,
     ) -> Result<Self> {
         let files = manifest.shards.iter().map(|shard| open_shard(storage, shard)).collect::<Result<_>>()?;
-        let waiting = (0..manifest.shards.len()).map(|i| Mutex::new(manifest.chunks_of(i).into())).collect();
-        let fetched_ns = AtomicU64::new(0);
-        Ok(Self { manifest, storage, sink, options, files, waiting, fetched_ns, bad: Mutex::new(None) })
+        let waiting = manifest.by_shard().into_iter().map(|chunks| Mutex::new(chunks.into())).collect();
+        let (plan, fetched_ns) = (Plan::of(manifest, options.queue_depth), AtomicU64::new(0));
+        Ok(Self { manifest, storage, sink, options, plan, files, waiting, fetched_ns, bad: Mutex::new(None) })
     }
 
-    /// The next chunk of the worker's own shard; when that is done, it helps with the next one.
+    /// The next chunk of the worker's own shards; when those are done, it helps with the next ones.
     fn next(&self, worker: usize, idle: bool) -> Result<Next<&'a Chunk>> {
         if self.bad.lock().expect(HELD).is_some() {
             return Ok(Next::End);
@@ -130,9 +135,15 @@ impl<'a> Job<'a> {
                 Next::End => Next::End,
             });
         }
-        let shards = self.waiting.len();
-        let mut turns = (0..shards).map(|turn| self.waiting[(worker + turn) % shards].lock().expect(HELD).pop_front());
+        let (shards, first) = (self.waiting.len(), self.shards_of(worker).start);
+        let mut turns = (0..shards).map(|turn| self.waiting[(first + turn) % shards].lock().expect(HELD).pop_front());
         Ok(turns.find_map(|chunk| chunk).map_or(Next::End, Next::Take))
+    }
+
+    /// The shards that a worker begins with.
+    fn shards_of(&self, worker: usize) -> Range<usize> {
+        let start = |worker: usize| worker * self.waiting.len() / self.plan.workers;
+        start(worker)..start(worker + 1)
     }
 
     fn is_bad(&self, chunk: &Chunk, why: &str) {
@@ -142,29 +153,6 @@ impl<'a> Job<'a> {
         if bad.as_ref().is_none_or(|(known, _)| place < *known) {
             *bad = Some((place, error));
         }
-    }
-
-    fn in_flight(&self) -> usize {
-        if self.manifest.streams == 0 { 1 } else { self.options.queue_depth.max(1) as usize }
-    }
-
-    /// The longest extent.
-    fn bound(&self) -> usize {
-        self.manifest.chunks.iter().map(|c| c.stored_bytes as usize).max().unwrap_or(0)
-    }
-
-    /// One more than may be in flight: while a stream looks at a chunk, the next is on its way in its place.
-    fn buffers(&self) -> usize {
-        self.in_flight() + usize::from(self.manifest.streams > 0)
-    }
-
-    /// Room to decode a chunk.
-    fn staging_bytes(&self) -> usize {
-        if self.manifest.codec == CodecName::None { 0 } else { align_up(self.manifest.chunk_bytes as usize) }
-    }
-
-    fn arena_bytes(&self) -> usize {
-        self.buffers() * self.bound() + self.staging_bytes()
     }
 }
 

@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::cut::{Cut, cut};
+use super::limits;
 use super::manifest::{MANIFEST, Manifest};
-use super::state::{Next, Source, pieces};
+use super::names;
+use super::state::{Next, Source, piece_range};
 use super::stream::{Stream, Written};
-use crate::buffer::{ALIGN, Arena, Pool, align_up};
+use crate::buffer::{Arena, Pool, align_up};
 use crate::codec::{self, Codec, CodecName};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -73,7 +75,8 @@ pub fn save(
     watch.stage_until("transfer", shards.iter().map(|s| s.transferred_ns).max().unwrap_or(0));
     watch.stage("flush");
     let manifest = job.manifest(shards);
-    job.commit(&manifest.to_bytes())?;
+    let bytes = manifest.to_bytes().inspect_err(|_| job.remove_shards())?;
+    job.commit(&bytes)?;
     watch.stage("commit");
 
     let mut phase = watch.finish("save");
@@ -129,9 +132,7 @@ pub(super) struct Job<'a> {
 
 impl<'a> Job<'a> {
     fn new(source: &'a dyn Source, storage: &'a dyn Storage, options: &'a SaveOptions) -> Result<Self> {
-        if options.chunk_bytes == 0 || !options.chunk_bytes.is_multiple_of(ALIGN) {
-            return Err(Error::usage(format!("chunk_size {} is not a multiple of {ALIGN}", options.chunk_bytes)));
-        }
+        limits::check_chunk(options.chunk_bytes as u64)?;
         if source.bytes() == 0 {
             return Err(Error::usage("the state is empty: there is nothing to save"));
         }
@@ -144,8 +145,10 @@ impl<'a> Job<'a> {
             None => cut(source.bytes(), options.chunk_bytes, &apart),
             Some(_) => Vec::new(),
         };
-        let most = cuts.iter().map(|cut| pieces(source.members(), cut.offset, cut.len).len()).max();
+        Manifest::check_room(source.members(), source.directories(), cuts.len())?;
+        let most = cuts.iter().map(|cut| piece_range(source.members(), cut.offset, cut.len as u64).len()).max();
         let bound = align_up(codec.bound(options.chunk_bytes, most.unwrap_or(1)));
+        limits::check_extent(bound as u64)?;
         Ok(Self { source, storage, options, id, bound, cuts, next: AtomicUsize::new(0) })
     }
 
@@ -192,12 +195,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn extension(&self, codec: &dyn Codec) -> String {
-        if codec.extension().is_empty() { String::new() } else { format!(".{}", codec.extension()) }
-    }
-
     pub(super) fn shard_name(&self, index: usize, codec: &dyn Codec) -> String {
-        format!("shard-{}-{index:04x}{}", self.id, self.extension(codec))
+        names::shard(&self.id, index, codec.extension())
     }
 
     /// Runs the streams until every shard is durable.

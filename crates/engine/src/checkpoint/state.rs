@@ -14,6 +14,7 @@ use crate::error::Result;
 
 /// A file or tensor of the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Member {
     /// A relative path.
     pub name: String,
@@ -52,11 +53,8 @@ pub fn lay_out(files: impl IntoIterator<Item = (String, u64, u32)>) -> (Vec<Memb
 /// An empty member belongs to the chunk that starts at its offset; at the end of the state, to the last one.
 pub fn pieces(members: &[Member], offset: u64, len: usize) -> Vec<Piece<'_>> {
     let end = offset + len as u64;
-    let is_last_chunk = members.last().is_some_and(|m| m.offset + m.bytes == end);
-    let first = members.partition_point(|m| m.offset + m.bytes.max(1) <= offset);
-    members[first..]
+    members[piece_range(members, offset, len as u64)]
         .iter()
-        .take_while(|m| m.offset < end || (is_last_chunk && m.offset == end))
         .map(|m| {
             let start = m.offset.max(offset);
             let stop = (m.offset + m.bytes).min(end);
@@ -70,6 +68,15 @@ pub fn pieces(members: &[Member], offset: u64, len: usize) -> Vec<Piece<'_>> {
             }
         })
         .collect()
+}
+
+/// The members that [`pieces`] tells of.
+pub(super) fn piece_range(members: &[Member], offset: u64, len: u64) -> Range<usize> {
+    let end = offset + len;
+    let is_last_chunk = members.last().is_some_and(|m| m.offset + m.bytes == end);
+    let first = members.partition_point(|m| m.offset + m.bytes.max(1) <= offset);
+    let last = members.partition_point(|m| m.offset < end || (is_last_chunk && m.offset == end));
+    first..last.max(first)
 }
 
 /// Where the bytes of a state come from.

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, statvfs, syncfs};
 
 use super::direct;
-use super::manifest::is_relative;
+use super::names;
 use super::state::{Directory, Member, Sink};
 use super::tree::parts;
 use crate::error::{Error, Result};
@@ -204,7 +204,7 @@ impl Drop for TreeSink {
 
 /// The manifest has been checked already; this is the last door before the filesystem.
 fn check(name: &str) -> Result<()> {
-    match is_relative(name) {
+    match names::check(name).is_ok() {
         true => Ok(()),
         false => Err(Error::corrupt(format!("the member `{name}` would leave the directory it is restored into"))),
     }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Workload;
-use crate::buffer::ALIGN;
+use crate::checkpoint::limits::{SHARDS, check_chunk};
 use crate::checkpoint::state::MemoryState;
 use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source, gpu as device};
 use crate::codec::{self, CodecName};
@@ -82,9 +82,9 @@ impl CheckpointOptions {
     /// Checks what the types cannot say.
     pub fn validate(&self) -> Result<()> {
         codec::new(self.codec, self.level, self.streams == 0)?;
-        check_chunk_size(self.chunk_size)?;
-        if self.streams > 1024 {
-            return Err(Error::usage(format!("streams: {} is more than 1024", self.streams)));
+        check_chunk(self.chunk_size.0)?;
+        if self.streams as usize > SHARDS {
+            return Err(Error::usage(format!("streams: {} is more than {SHARDS}", self.streams)));
         }
         if !(1..=1024).contains(&self.queue_depth) {
             return Err(Error::usage(format!("queue_depth: {} is not between 1 and 1024", self.queue_depth)));
@@ -125,14 +125,6 @@ impl From<&CheckpointOptions> for RestoreOptions {
     fn from(options: &CheckpointOptions) -> Self {
         Self { queue_depth: options.queue_depth, in_place: options.in_place }
     }
-}
-
-/// Chunks are read and written directly, and held in memory several at a time.
-pub(super) fn check_chunk_size(size: Size) -> Result<()> {
-    if size.0 == 0 || !size.0.is_multiple_of(ALIGN as u64) || size.0 > 1 << 30 {
-        return Err(Error::usage(format!("chunk_size: {size} is not a multiple of 4KiB up to 1GiB")));
-    }
-    Ok(())
 }
 
 /// The workload.

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Workload;
-use super::checkpoint::check_chunk_size;
 use crate::buffer::{Arena, align_up};
 use crate::checkpoint::Source;
+use crate::checkpoint::limits::check_chunk;
 use crate::checkpoint::state::{MemoryState, pieces};
 use crate::codec::{self, CodecName};
 use crate::error::{Error, Result};
@@ -56,7 +56,7 @@ impl CodecOptions {
     /// Checks what the types cannot say.
     pub fn validate(&self) -> Result<()> {
         codec::new(self.codec, self.level, false)?;
-        check_chunk_size(self.chunk_size)?;
+        check_chunk(self.chunk_size.0)?;
         if self.size.0 == 0 || !(1..=1024).contains(&self.workers) {
             return Err(Error::usage("size must not be 0, and workers 1 to 1024"));
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Job, bad_at};
+use super::{Job, Plan, bad_at};
 use crate::buffer::{Arena, Buffer, align_up};
 use crate::checkpoint::manifest::Chunk;
 use crate::checkpoint::state::{Next, pieces};
@@ -40,15 +40,15 @@ pub struct Stream<'a> {
 impl<'a> Stream<'a> {
     pub fn open(job: &'a Job<'a>, index: usize, arena: &Arc<Arena>) -> Result<Self> {
         let manifest = job.manifest;
-        let queue = job.storage.queue(&job.files, job.in_flight() as u32, arena)?;
-        let (staging_bytes, bound) = (job.staging_bytes(), job.bound());
+        let Plan { buffers, in_flight, bound, staging: staging_bytes, .. } = job.plan;
+        let queue = job.storage.queue(&job.files, in_flight as u32, arena)?;
         // SAFETY: the arena belongs to this worker, and the ranges are disjoint.
         let staging = unsafe { arena.buffer(0, staging_bytes) };
-        let free = (0..job.buffers()).map(|i| unsafe { arena.buffer(staging_bytes + i * bound, bound) }).collect();
+        let free = (0..buffers).map(|i| unsafe { arena.buffer(staging_bytes + i * bound, bound) }).collect();
         let codec = codec::new(manifest.codec, None, manifest.streams == 0)?;
         let (reading, done, arrived) = (Vec::new(), Vec::new(), VecDeque::new());
         let mut stream = Self { job, queue, codec, staging, free, reading, done, arrived };
-        stream.check_trailer(index)?;
+        job.shards_of(index).try_for_each(|shard| stream.check_trailer(shard))?;
         Ok(stream)
     }
 
@@ -57,9 +57,6 @@ impl<'a> Stream<'a> {
         let (offset, len) = (shard.bytes - shard.trailer_bytes, shard.trailer_bytes as usize);
         if len == 0 {
             return Ok(());
-        }
-        if len > self.staging.len() {
-            return Err(bad_at(&shard.name, offset, "its trailer is too long"));
         }
         let trailer = &mut self.staging[..len];
         file.read_at(trailer, offset).map_err(|e| Error::io("read", file.path(), e))?;
@@ -88,7 +85,7 @@ impl<'a> Stream<'a> {
     /// tells whether there are no more.
     fn fill(&mut self, meter: &mut Meter) -> Result<bool> {
         let (mut ended, mut started) = (false, false);
-        while self.queue.in_flight() < self.job.in_flight() && self.held() < self.job.buffers() && !ended {
+        while self.queue.in_flight() < self.job.plan.in_flight && self.held() < self.job.plan.buffers && !ended {
             match self.job.next(meter.index, self.held() == 0)? {
                 Next::Take(chunk) => self.read(chunk, meter)?,
                 Next::Later => break,

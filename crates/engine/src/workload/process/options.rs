@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::limits::check_chunk;
 use crate::checkpoint::{RestoreOptions, SaveOptions};
 use crate::codec::{self, CodecName};
 use crate::error::{Error, Result};
 use crate::process::program::Kind;
 use crate::size::{Size, Span};
-use crate::workload::checkpoint::check_chunk_size;
 
 /// Options of `process`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -90,7 +90,7 @@ impl ProcessOptions {
     /// Checks what the types cannot say.
     pub fn validate(&self) -> Result<()> {
         codec::new(self.codec, self.level, false)?;
-        check_chunk_size(self.chunk_size)?;
+        check_chunk(self.chunk_size.0)?;
         if self.streams > 1024 || !(1..=1024).contains(&self.queue_depth) {
             return Err(Error::usage("streams: at most 1024; queue_depth: 1 to 1024"));
         }
