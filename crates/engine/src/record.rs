@@ -14,7 +14,7 @@ pub use counters::{Cache, CuFileCounts, Device, Extents, Machine, Payload};
 pub use distributions::{Counted, Histograms, Latency, Share, Slip, Timeline};
 pub use process::{CriuStats, ProcessTimes};
 
-/// Version of the record schema; raised when a field changes its meaning.
+/// Version of the record schema; raised when a field changes its meaning, with a step in `records/versions.py` that reads the one before.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The JSON Schema of a record. Fields are added without a new version; readers take a missing one as unknown.

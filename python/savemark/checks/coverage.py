@@ -25,9 +25,9 @@ def complete(evidence: Evidence) -> Finding:
     run = evidence.run
     failed, missing = run.failed, run.missing
     planned = len(run.plan) or len(run.entries)
-    torn = (
-        f" {count(run.unreadable_lines, 'line')} could not be read." if run.unreadable_lines else ""
-    )
+    which = f", first {run.unreadable[0]}" if run.unreadable else ""
+    lost = f" {count(run.unreadable_lines, 'line')} could not be read{which}."
+    torn = lost if run.unreadable_lines else ""
     holes = _holes(evidence) if not missing else ""
     if not failed and not missing and not holes:
         if not planned:

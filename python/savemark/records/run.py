@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
-
+from savemark import limits
 from savemark.errors import usage
+from savemark.records.stored import RECORDS, Lines, Read, read_head, read_lines
 
 Json = dict[str, Any]
-# How the line of a finished trial goes on after its head, and how it ends.
-FINISHED, WHOLE = b',"status":"ok","record":{', b'},"error":null}\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +21,19 @@ class Target:
     label: str
     target: str
     facts: Json = field(default_factory=dict)  # its filesystem and disk, where they were recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A line of `records.jsonl`, by where it is."""
+
+    lines: Lines
+    place: int
+    length: int
+
+    def record(self) -> Json:
+        """The record in it."""
+        return self.lines.record(self.place, self.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +47,15 @@ class Entry:
     repeat: int
     factors: Json
     status: str = "planned"
-    # The record, or the line that holds it: parsed anew at each look, a hundred thousand fit.
-    kept: Json | bytes | None = None
+    # The record, or the line that holds it: parsed anew at each look.
+    kept: Json | Kept | None = None
     error: Json | None = None
     run: str = ""  # the name of its run, where several are read together
 
     @property
     def record(self) -> Json | None:
         """The engine's record, none for a failed trial."""
-        if isinstance(self.kept, bytes):
-            found: Json = parse(self.kept)["record"]
-            return found
-        return self.kept
+        return self.kept.record() if isinstance(self.kept, Kept) else self.kept
 
     @property
     def ok(self) -> bool:
@@ -78,6 +85,8 @@ class Run:
     plan: list[Entry]
     entries: list[Entry]
     unreadable_lines: int
+    # The first of them: `records.jsonl:17: what is wrong`.
+    unreadable: tuple[str, ...] = field(default=(), kw_only=True)
     # "live", or "imported" from the files in `sources` (file, sha256, bytes, format, label).
     origin: str = "live"
     sources: tuple[Json, ...] = ()
@@ -123,14 +132,20 @@ class Run:
 
 
 def read_run(folder: Path) -> Run:
-    """Reads a run folder; a torn last line (the machine died in mid-write) is left out."""
-    head = _read_head(folder)
-    lines, unreadable = _read_lines(folder / "records.jsonl")
-    # A trial that was run again by --resume has two lines; the later one is what happened.
-    latest: dict[int, Entry] = {}
-    for entry in lines:
-        latest.pop(entry.index, None)
-        latest[entry.index] = entry
+    """Reads a run folder; a damaged line (torn, when the machine died) is left out and named."""
+    head = read_head(folder)
+    found, entries = Read(), list[Entry]()
+    try:
+        lines = Lines(folder / RECORDS)
+    except FileNotFoundError:
+        pass  # stopped before its first trial ended
+    else:
+        found = read_lines(lines)
+        entries = _entries(found, lines)
+    if len(entries) > limits.MOST_TRIALS:
+        raise usage(
+            f"{folder}: more than {limits.MOST_TRIALS} trials", "split the run into several"
+        )
     return Run(
         folder=folder,
         run_id=str(head.get("run_id", "")),
@@ -145,73 +160,25 @@ def read_run(folder: Path) -> Run:
         ],
         order_seed=head.get("order_seed"),
         plan=[_entry(item) for item in head.get("plan") or []],
-        entries=list(latest.values()),
-        unreadable_lines=unreadable,
+        entries=entries,
+        unreadable_lines=found.damaged,
+        unreadable=tuple(found.named),
         origin=str(head.get("origin") or "live"),
         sources=tuple(head.get("sources") or []),
     )
 
 
-def _read_head(folder: Path) -> Json:
-    path = folder / "run.json"
-    try:
-        head = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise usage(
-            f"{folder} is not a run folder: it has no run.json",
-            "name the folder that `savemark run` printed, for example savemark-runs/<time>-quick",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise usage(f"cannot read {path}: {error}") from error
-    if not isinstance(head, dict) or head.get("schema") != 1:
-        raise usage(
-            f"{path} has schema {head.get('schema') if isinstance(head, dict) else '?'}, "
-            "this savemark reads schema 1",
-            "use the version of savemark that made the run, or a newer one",
-        )
-    return head
+def _entries(found: Read, lines: Lines) -> list[Entry]:
+    """Return the trials; one that was run again by --resume has two lines, the later counts."""
+    latest: dict[int, Entry] = {}
+    for item, place, length in found.lines:
+        entry = _entry(item, Kept(lines, place, length) if item["record"] is not None else None)
+        latest.pop(entry.index, None)
+        latest[entry.index] = entry
+    return list(latest.values())
 
 
-def _read_lines(path: Path) -> tuple[list[Entry], int]:
-    if not path.exists():
-        return [], 0
-    entries, unreadable = [], 0
-    for line in _lines(path):
-        try:
-            item = _head_of(line)
-            entries.append(_entry(item, line if item.get("record") is not None else None))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            unreadable += 1
-    return entries, unreadable
-
-
-def _head_of(line: bytes) -> Json:
-    """Parse a line, its record only where that cannot be left for later.
-
-    A finished trial's line, as a run writes it, ends with its record; what stands before is small.
-    """
-    cut = line.find(FINISHED)
-    if cut < 0 or not line.endswith(WHOLE):
-        return parse(line)
-    return {**parse(line[:cut] + b"}"), "status": "ok", "record": {}}
-
-
-def parse(line: bytes) -> Json:
-    """Return the object in a line of `records.jsonl`."""
-    try:
-        found: Json = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        found = json.loads(line)  # also reads NaN, which is no JSON and which Python writes
-    return found
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    # Split on newlines only: str.splitlines would also cut at U+2028 inside a message.
-    with path.open("rb") as file:
-        yield from (line for line in file if line.strip())
-
-
-def _entry(item: Json, kept: bytes | None = None) -> Entry:
+def _entry(item: Json, kept: Kept | None = None) -> Entry:
     return Entry(
         index=int(item["index"]),
         role=str(item["role"]),

@@ -46,6 +46,7 @@ def _joined(runs: dict[str, Run], folder: Path) -> Run:
         plan=plan,
         entries=entries,
         unreadable_lines=sum(run.unreadable_lines for run in parts),
+        unreadable=tuple(f"{run.folder}/{why}" for run in parts for why in run.unreadable),
         origin="imported" if all(run.origin == "imported" for run in parts) else "live",
         sources=tuple(source for run in parts for source in run.sources),
         parts=runs,

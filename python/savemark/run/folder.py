@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from savemark.errors import usage
+from savemark.records.stored import HEAD, RECORDS, Lines, checked, read_head
 
 Json = dict[str, Any]
 
-HEAD, RECORDS, LOG = "run.json", "records.jsonl", "log.txt"
+LOG = "log.txt"
 
 
 class RunFolder:
@@ -83,38 +84,22 @@ class RunFolder:
         A failed trial runs again: its cause may be gone. Corrupt data is a finding, and stays.
         """
         path = self.path / RECORDS
-        data = path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            os.truncate(path, whole)
-            self.log(f"cut off a torn last line of {len(data) - whole} bytes")
         finished: dict[int, bool] = {}
-        for number, text in enumerate(data[:whole].splitlines(), start=1):
+        for number, (place, text) in enumerate(Lines(path), start=1):
+            if not text.endswith(b"\n"):
+                os.truncate(path, place)
+                self.log(f"cut off a torn last line of {len(text)} bytes")
+                break
             try:
-                line = json.loads(text)
-                corrupt = (line["error"] or {}).get("kind") == "corrupt"
-                finished[line["index"]] = line["status"] == "ok" or corrupt
-            except (ValueError, KeyError, TypeError, AttributeError):
+                line = checked(text, f"{path}:{number}")
+            except ValueError as error:
                 raise usage(
-                    f"{path}:{number}: not a record", "start a new run; this folder is damaged"
+                    f"{path}:{number}: {error}",
+                    "remove that line: its trial runs again; or start a new run",
                 ) from None
+            corrupt = (line.get("error") or {}).get("kind") == "corrupt"
+            finished[line["index"]] = line.get("status") == "ok" or corrupt
         return {index for index, done in finished.items() if done}
-
-
-def read_head(path: Path) -> Json:
-    """Return `run.json`; anything but a run folder of this schema is a usage error."""
-    try:
-        head = json.loads((path / HEAD).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise usage(
-            f"{path} is not a run folder: {HEAD}: {error.strerror}",
-            "name a folder below savemark-runs/",
-        ) from None
-    except ValueError:
-        raise usage(f"{path / HEAD} is damaged", "start a new run") from None
-    if not isinstance(head, dict) or head.get("schema") != 1:
-        raise usage(f"{path / HEAD} is not of schema 1", "use the version that made this run")
-    return head
 
 
 def _write_head(path: Path, head: Json) -> None:

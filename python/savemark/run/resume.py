@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
 from savemark.errors import usage
 from savemark.ranks.lead import Lead
+from savemark.records.stored import HEAD
 from savemark.run import wheels
 from savemark.run.folder import RunFolder
 from savemark.run.forecast import Forecast
@@ -37,12 +38,13 @@ def resume(path: Path, request: Request, watcher: Watcher, ranks: Lead | None = 
         folder = RunFolder.reopen(path)
         stack.callback(folder.close)
         head = folder.head
+        _whole(path, head)
         targets = [Target.from_json(item) for item in head["targets"]]
         targets = patient(targets, Study.from_json(head["study"]))
         _same_ranks(head, request)
         _same_study(head, request, keys)
         _same_targets(targets, request, head["study"].get("mounts") or [])
-        entries = [Entry(**item) for item in head["plan"]]
+        entries = [_planned(item) for item in head["plan"]]
         left = [entry for entry in entries if entry.index not in folder.finished]
         if not left:  # stopped between two blocks, or done
             left = next_block(Study.from_json(head["study"]), entries, folder)
@@ -64,6 +66,26 @@ def resume(path: Path, request: Request, watcher: Watcher, ranks: Lead | None = 
         return Outcome(
             path, Loop(found.study, keys, entries, folder, workspaces, runner, watcher).run()
         )
+
+
+def _whole(path: Path, head: dict[str, Any]) -> None:
+    """Refuse what a run of this program has not begun: an import, or a part of `run.json`."""
+    if head.get("origin") == "imported":
+        raise usage(f"{path} holds imported files: there is nothing to finish", "import them anew")
+    for name in ("targets", "study", "asked", "plan", "forecast", "savemark_version", "run_id"):
+        if not head.get(name):
+            raise usage(f"{path / HEAD} has no `{name}`", "start a new run")
+    for name in ("seconds", "written_bytes", "held_bytes"):
+        if not isinstance(head["forecast"], dict) or name not in head["forecast"]:
+            raise usage(f"{path / HEAD} has no `forecast.{name}`", "start a new run")
+
+
+def _planned(item: dict[str, Any]) -> Entry:
+    """Return a trial of the plan, which `run.json` may have with less than there is today."""
+    known = {
+        each.name: item[each.name] for each in fields(Entry) if item.get(each.name) is not None
+    }
+    return Entry(**{"label": "", "repeat": 0, "factors": {}, **known})
 
 
 def _recorded(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from savemark.errors import usage
 from savemark.study.keys import AUTO, Keys, Trial, tool_of
 
 # Storages that have no target.
@@ -92,8 +93,15 @@ class Study:
     @classmethod
     def from_json(cls, kept: dict[str, Any]) -> Study:
         """Rebuild a study from a run folder."""
-        missing = [Missing(**each) for each in kept.get("missing") or []]
-        return cls(**{**kept, "missing": missing})
+        try:
+            missing = [Missing(**each) for each in kept.get("missing") or []]
+            return cls(**{**kept, "missing": missing})
+        except TypeError as error:
+            what = str(error).partition(" ")[2]  # after the name of the function
+            raise usage(
+                f"the study in run.json cannot be read: {what}",
+                "finish it with the savemark that began it, or start a new run",
+            ) from None
 
     @property
     def workload(self) -> str:

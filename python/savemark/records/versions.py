@@ -1,0 +1,53 @@
+"""The versions of what is stored, checked in one place, and how older ones are read.
+
+A version is raised when a field changes its meaning; then the step from the version before it is
+written here, and everything else reads the newest one alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from savemark.errors import usage
+
+Json = dict[str, Any]
+Step = Callable[[Json], Json]
+
+RUN = 1  # of run.json
+RECORD = 1  # of a record: SCHEMA_VERSION in crates/engine/src/record.rs, which writes it
+# By the version that they start from: the step to the next one.
+RUN_STEPS: Mapping[int, Step] = {}
+RECORD_STEPS: Mapping[int, Step] = {}
+
+
+def run(found: Json, where: str) -> Json:
+    """Return `run.json` as the newest version has it; a usage error where that cannot be done."""
+    return newest(found, where, RUN, RUN_STEPS)
+
+
+def record(found: Json, where: str) -> Json:
+    """Return a record as the newest version has it; a usage error where that cannot be done."""
+    return newest(found, where, RECORD, RECORD_STEPS)
+
+
+def newest(found: Json, where: str, version: int, steps: Mapping[int, Step]) -> Json:
+    """Take what is stored through the steps from its version to `version`."""
+    own = found.get("schema", 1)  # nothing was ever written without it, except in tests
+    if type(own) is not int or own < 1:
+        raise usage(
+            f"{where}: its schema is {str(own)[:40]!r}, which is no version", "it is damaged"
+        )
+    if own > version:
+        raise usage(
+            f"{where} has schema {own}, this savemark reads up to schema {version}",
+            "it was written by a newer savemark: upgrade",
+        )
+    while own < version:
+        if own not in steps:
+            raise usage(
+                f"{where} has schema {own}, this savemark reads schema {version}",
+                "read it with the savemark that wrote it (savemark_version in run.json)",
+            )
+        found, own = {**steps[own](found), "schema": own + 1}, own + 1
+    return found
