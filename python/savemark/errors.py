@@ -26,6 +26,10 @@ class SavemarkError(Exception):
         self.message = message.encode("utf-8", "backslashreplace").decode()
         self.hint = hint and hint.encode("utf-8", "backslashreplace").decode()
 
+    def __str__(self) -> str:
+        """Return what a traceback shows: what happened, and what to do."""
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
     @property
     def exit_code(self) -> int:
         """The documented exit code of this kind."""

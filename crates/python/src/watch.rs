@@ -23,15 +23,6 @@ enum News<T> {
     Ended(Result<T>),
 }
 
-/// Releases when the job has ended, also if it panicked.
-struct Release<'a>(&'a Control);
-
-impl Drop for Release<'_> {
-    fn drop(&mut self) {
-        self.0.release();
-    }
-}
-
 /// Runs `job` to its end; an exception of `progress`, or Ctrl-C, cancels it first.
 pub fn run<T: Send + 'static>(
     py: Python<'_>,
@@ -51,7 +42,8 @@ pub fn run_with<T: Send + 'static>(
     watch(py, progress, None, control, job)
 }
 
-/// As [`run`]; calls `released` once, as soon as the job says that what it saves may be changed, at the latest when it ends.
+/// As [`run`]; calls `released` once, as soon as the job says that what it saves may be changed, at the latest when it has
+/// ended well. After a failure nobody is told to go on as if all were saved.
 pub fn run_releasing<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<Py<PyAny>>,
@@ -77,10 +69,10 @@ fn watch<T: Send + 'static>(
         let _ = telling.send(News::Released);
     });
     let thread = std::thread::spawn(move || {
-        let result = {
-            let _at_the_latest = Release(&shared);
-            job(&shared)
-        };
+        let result = job(&shared);
+        if result.is_ok() {
+            shared.release();
+        }
         let _ = sender.send(News::Ended(result));
     });
     let mut stopped = None;

@@ -116,6 +116,11 @@ class Place(ABC):
         storage = str(given.get("storage", self.storage))
         if storage in self.instead:
             raise usage(f"storage: {storage} does not fit {self}", self.instead[storage])
+        for name, value in given.items():
+            if not isinstance(value, bool | int | float | str):
+                raise usage(
+                    f"{name}: {value!r} is a {type(value).__name__}", "give text or a number"
+                )
         return json.dumps(
             {
                 "storage": self.storage,

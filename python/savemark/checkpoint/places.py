@@ -26,6 +26,7 @@ def patience(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def at(url: str, options: Mapping[str, object] | None = None) -> Place:
     """Return the place that a path or URL names; of `options` those of a server's answers count."""
+    _check_name(url)
     if "://" in url and not url.startswith("file://"):
         return Prefix(url, patience(options or {}))
     return Folder(directory(url))
@@ -33,6 +34,7 @@ def at(url: str, options: Mapping[str, object] | None = None) -> Place:
 
 def directory(url: str) -> str:
     """Return the directory that a path or URL names: files are restored into directories only."""
+    _check_name(url)
     path = url.removeprefix("file://")
     if "://" in path:
         raise usage(
@@ -42,3 +44,12 @@ def directory(url: str) -> str:
     if not path:
         raise usage("the name of the checkpoint is empty", "name a directory or a URL")
     return path
+
+
+def _check_name(url: str) -> None:
+    """Refuse a name that is no text: no record, message or trial could name it."""
+    if "\0" in url or any("\ud800" <= letter <= "\udfff" for letter in url):
+        raise usage(
+            f"the name {url!a} is not UTF-8 text",
+            "rename it, or reach it by a link with another name: ln -s",
+        )

@@ -23,8 +23,8 @@ def save(url: str, write: Writer, options: Mapping[str, object], keep: int | Non
     """
     import savemark._engine as engine
 
-    if keep is not None and keep < 1:
-        raise usage(f"keep: {keep} is less than 1", "keep at least the newest one")
+    if keep is not None and (not isinstance(keep, int) or keep < 1):
+        raise usage(f"keep: {keep!r} is no number from 1 on", "keep at least the newest one")
     where = places.at(url, options)
     engine.resolve(where.trial(options))  # a wrong option is told before anything is made
     if keep is None:

@@ -68,6 +68,21 @@ class LookCommand(TransferCommand):
     engine_options = PATIENCE
 
 
+def alone(ranks: str | None, verb: str) -> None:
+    """Refuse to save or restore as one of several processes, unless each is meant to."""
+    from savemark.checkpoint.ranks import check
+
+    check(ranks, verb, "--ranks independent")
+
+
+ranks_option = click.option(
+    "--ranks",
+    type=click.Choice(["independent"]),
+    help="One of several processes (mpirun, srun, torchrun) has a checkpoint of its own: each may "
+    "go on from another step.",
+)
+
+
 def typed(options: Mapping[str, object]) -> Json:
     """Return the options that were given, in base units."""
     from savemark.cli._options import as_typed

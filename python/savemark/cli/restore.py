@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from savemark.cli._options import json_option
-from savemark.cli._transfer import ReadCommand, show, typed, watched
+from savemark.cli._transfer import ReadCommand, alone, ranks_option, show, typed, watched
 
 if TYPE_CHECKING:
     from savemark.checkpoint.place import Place
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--work", metavar="DIR", help="Where a container's images lie while it starts (TMPDIR)."
 )
+@ranks_option
 @json_option("the report (or the error)")
 def command(
     source: str,
@@ -34,6 +35,7 @@ def command(
     container: bool,
     bundle: str | None,
     work: str | None,
+    ranks: str | None,
     as_json: bool,
     **options: object,
 ) -> None:
@@ -48,6 +50,7 @@ def command(
     from savemark.checkpoint import places, transfer
     from savemark.errors import usage
 
+    alone(ranks, "restore")
     if container and destination is not None:
         raise usage("--container starts it: there is no DEST", f"savemark restore {source}")
     if not container and (bundle or work):

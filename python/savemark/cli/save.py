@@ -6,7 +6,7 @@ import click
 
 from savemark.cli._options import json_option
 from savemark.cli._print import echo
-from savemark.cli._transfer import SaveCommand, show, typed, watched
+from savemark.cli._transfer import SaveCommand, alone, ranks_option, show, typed, watched
 
 
 @click.command(
@@ -47,6 +47,7 @@ from savemark.cli._transfer import SaveCommand, show, typed, watched
     metavar="N",
     help="DEST holds several checkpoints: add one, then remove all but the newest N complete ones.",
 )
+@ranks_option
 @json_option("the report (or the error)")
 def command(
     source: str | None,
@@ -58,6 +59,7 @@ def command(
     criu_options: str,
     cut_pipes: bool,
     keep: int | None,
+    ranks: str | None,
     as_json: bool,
     **options: object,
 ) -> None:
@@ -71,6 +73,7 @@ def command(
     from savemark.checkpoint import transfer
 
     where, name = _said(source, destination, pid, container)
+    alone(ranks, "save")
     _check(pid, container, leave_running, bool(criu_options) or cut_pipes, work)
     with watched() as progress:
 
