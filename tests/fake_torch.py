@@ -39,7 +39,7 @@ class Device:
 class Tensor:
     """A dense tensor; `turned` is the transposed view of another, which is not contiguous."""
 
-    is_quantized = False
+    is_quantized = is_nested = requires_grad = False
 
     def __init__(self, values, device="cpu", kind=None, turned=False):
         self.device, self._turned = Device(device), turned
@@ -60,22 +60,26 @@ class Tensor:
     def like(self, values, kind=None):
         return Tensor(values, self.device, kind or self.dtype)
 
-    def is_contiguous(self):
-        return not self._turned
+    def is_conj(self):
+        return False
+
+    is_neg = is_conj
+
+    def stride(self):
+        """In elements; a contiguous array's, turned around where this is turned."""
+        steps, step = [], 1
+        for size in reversed(self._array.shape):
+            steps.append(step)
+            step *= max(size, 1)
+        return tuple(steps if self._turned else reversed(steps))
+
+    def data_ptr(self):
+        if self.device.type == "cuda":
+            return self._array.address
+        return self._array.__array_interface__["data"][0]
 
     def detach(self):
         return self
-
-    resolve_conj = resolve_neg = detach
-
-    def contiguous(self):
-        return self.like(self.values()) if self._turned else self
-
-    def reshape(self, *_):
-        return self
-
-    def view(self, kind):
-        return self if kind is self.dtype else _Bytes(self)
 
     def element_size(self):
         return np.dtype(NUMPY[self.dtype.name]).itemsize
@@ -91,35 +95,25 @@ class Tensor:
         return self
 
 
-class _Bytes(Tensor):
-    """The bytes of a contiguous tensor: another tensor over the same memory."""
-
-    def __init__(self, tensor):
-        assert tensor.is_contiguous()
-        self._tensor = tensor
-
-    def copy_(self, other):
-        room = self._tensor._array
-        made = np.frombuffer(other._tensor.values().tobytes(), room.dtype)
-        room.set(made.reshape(room.shape))
-        return self
-
-    def data_ptr(self):
-        return self._tensor._array.address
-
-    def numel(self):
-        return self._tensor._array.nbytes
-
-    def numpy(self):
-        return self._tensor._array.reshape(-1).view(np.uint8)
-
-
 def empty(shape, dtype=None, device=None):
     """A tensor that holds anything."""
     return Tensor(np.full(shape, 85, NUMPY[dtype.name]), device or "cpu", dtype)
 
 
+def empty_strided(shape, strides, dtype=None, device=None):
+    """The same, the first axis fastest."""
+    assert list(strides) == sorted(strides)
+    values = np.full(shape[::-1], 85, NUMPY[dtype.name])
+    return Tensor(values, device or "cpu", dtype, turned=True)
+
+
+class Parameter(Tensor):
+    """A parameter of a module."""
+
+
 module = types.ModuleType("torch")
+module.nn = types.SimpleNamespace(Parameter=Parameter)
+module.empty_strided = empty_strided
 module.dtype, module.Tensor, module.empty, module.strided = dtype, Tensor, empty, object()
 module.as_tensor = lambda value: value
 for name in NUMPY:

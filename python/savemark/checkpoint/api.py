@@ -2,114 +2,218 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
-from savemark.checkpoint import index, places, transfer
+from savemark.checkpoint import filling, index, nodes, places, transfer
+from savemark.checkpoint import ranks as several
+from savemark.checkpoint.place import Place
 from savemark.errors import SavemarkError, from_exception, usage
 
 Json = dict[str, Any]
 Result = TypeVar("Result")
 
 
+class RestoreOptions(TypedDict, total=False):
+    """How to read; sizes and times are numbers (bytes, seconds) or text: `16MiB`, `2m`."""
+
+    queue_depth: int
+    storage: str
+    direct: bool
+    in_place: bool
+    staging: int | str
+    retries: int
+    timeout: float | str
+
+
+class SaveOptions(TypedDict, total=False):
+    """How to write; sizes and times are numbers (bytes, seconds) or text: `16MiB`, `2m`."""
+
+    codec: str
+    level: int
+    streams: int
+    chunk_size: int | str
+    queue_depth: int
+    storage: str
+    direct: bool
+    staging: int | str
+    part_size: int | str
+    concurrency: int
+    retries: int
+    timeout: float | str
+
+
 def save(
     state: object,
-    url: str,
+    url: str | os.PathLike[str],
     *,
     keep: int | None = None,
+    ranks: several.Ranks | None = None,
     progress: transfer.Progress | None = None,
     released: Callable[[], object] | None = None,
-    **options: object,
+    **options: Unpack[SaveOptions],
 ) -> Json:
     """Save a state durably as the checkpoint `url`, in place of the one that is there.
 
     `state` is bytes, a numpy array, a torch tensor on the CPU or a CUDA GPU, an object with
     `__cuda_array_interface__` (cupy), or dicts, lists and tuples of them, of numbers, text and
-    None. Nobody may write to it until this returns, or `released` was called: that is called once,
-    in any case, and where something is on GPUs as soon as all was copied (the report's `stall_ns`).
-    An array that is not contiguous is copied first; on a GPU, if it is torch's. With `keep`, `url`
-    is a directory of checkpoints of which the newest `keep` stay. `options` are those of `savemark
-    save`: codec, level, streams, chunk_size, queue_depth, storage, direct, and for a bucket
-    part_size, concurrency, retries, timeout; and `staging`: pinned memory at most. `progress` gets
-    phase, done_bytes and total_bytes.
+    None, up to 100 within each other. What would come back as another type is refused by name.
+    An array with gaps is copied first; on a GPU, if it is torch's.
 
-    Returns a report: sizes in bytes, times in nanoseconds. Raises SavemarkError (attributes kind,
-    message, hint); KeyboardInterrupt leaves the previous checkpoint in place.
+    Nobody may write to the state until this returns, or `released` was called: that is called
+    once, when the save has ended well, and where something is on GPUs as soon as all was copied,
+    though it is not durable then. It is not called where the save fails before.
+
+    With `keep`, `url` is a directory of checkpoints of which the newest `keep` stay. One of several
+    ranks is refused, unless it says that its checkpoint stands alone: `ranks="independent"`.
+    `options` are those of `savemark save`, and `staging`: pinned memory at most, in bytes.
+    `progress` gets {phase, done_bytes, total_bytes} about ten times a second.
+
+    Returns a report: `checkpoint` (its place), `id`, `codec`, `library` (that encoded it),
+    `streams`, `user_bytes`, `stored_bytes`, `elapsed_ns`, `cpu_ns`, `stall_ns` (until the state
+    might be changed), `buffer_bytes`, `durable`, `verified`, `path` (which storage ran, and notes)
+    and `removed` (names, with `keep`); sizes in bytes, times in nanoseconds.
+
+    Raises SavemarkError (attributes kind, message, hint), and what `progress` or `released` raise.
+    After each error, and after KeyboardInterrupt, the previous checkpoint is in place.
     """
     import savemark._engine as engine
 
-    once = _Once(released)
+    calls = [_Callback(progress), _Callback(released)]
 
     def act() -> Json:
-        text, layout = index.write(state)
+        where = _place(url, options)
+        mine = _rank(ranks, "save")
+        if mine is not None:
+            _check_owner(where, options, mine)
+        text, layout = index.write(state, mine)
 
         def write(trial: str) -> str:
-            lent = layout.lent, layout.bytes, progress, layout.on_gpus, once
+            lent = layout.lent, layout.bytes, calls[0].given, layout.on_gpus, calls[1].given
             return engine.save_state(trial, text, *lent)
 
-        return transfer.save(str(url), write, options, keep)
+        return transfer.save(str(where), write, options, keep)
 
-    try:
-        return _translated(act)
-    finally:
-        once()
-
-
-class _Once:
-    """Calls what it was made with, the first time that it is called."""
-
-    def __init__(self, act: Callable[[], object] | None) -> None:
-        self._act = act
-
-    def __call__(self) -> None:
-        act, self._act = self._act, None
-        if act is not None:
-            act()
+    return _translated(act, calls)
 
 
 def restore(
-    url: str,
+    url: str | os.PathLike[str],
     into: object | None = None,
     *,
+    ranks: several.Ranks | None = None,
     progress: transfer.Progress | None = None,
-    **options: object,
+    **options: Unpack[RestoreOptions],
 ) -> Any:
     """Restore the checkpoint `url` (of several, the newest complete one); every byte is verified.
 
-    With `into`, a state of the same tree, dtypes and shapes, its arrays are filled in place and it
-    is returned; after an error they may hold anything. What is on a GPU is filled there. Without,
-    numpy arrays and torch tensors come back as what they were, in the memory of this machine, not
-    of its GPUs. Nothing of the checkpoint is executed. `options` are those of
-    `savemark restore`. Raises SavemarkError, of kind `corrupt` where data is not what was saved.
+    With `into`, a state of the same tree, kinds, dtypes and shapes, its arrays are filled in place,
+    on a GPU what is there, its numbers and text are replaced, and it is returned; a tuple is
+    returned as a new one. Where it has None, or an empty dict or list, what the checkpoint has
+    comes as without `into`. All differences are told at once, before anything is filled; after
+    data that is damaged its arrays may hold anything. Without `into`, numpy arrays and torch
+    tensors come back as what they were, in the memory of this machine, not of its GPUs. Nothing of
+    the checkpoint is executed.
+
+    One of several ranks says `ranks="independent"`, as with `save`. `options` are those of
+    `savemark restore`, and `in_place` and `staging`.
+
+    Raises SavemarkError, of kind `corrupt` where data is not what was saved, and what `progress`
+    raises.
     """
     import savemark._engine as engine
 
+    calls = [_Callback(progress)]
+
     def read() -> Any:
-        where = places.at(str(url), options).newest()
+        _rank(ranks, "restore")
+        where = _place(url, options).newest()
         trial = where.trial(options)
         found = engine.read_index(trial)
         if found is None:
             raise usage(f"{where} holds files", f"savemark restore {where} DIRECTORY")
         text, name, data_bytes = found
-        finish, plan = index.Reader(text, data_bytes).read(into)
-        engine.restore_state(trial, name, plan.lent, progress, plan.on_gpus)
-        for step in plan.after:
-            step()
-        return finish()
+        state = filling.Filling(nodes.read(text, data_bytes), into)
+        engine.restore_state(trial, name, state.loan.lent, calls[0].given, state.loan.on_gpus)
+        return state.finish()
 
-    return _translated(read)
+    return _translated(read, calls)
 
 
-def _translated(act: Callable[[], Result]) -> Result:
-    """Turn the engine's errors into the one that users catch."""
+class _Callback:
+    """Calls what the user gave, and knows what that has raised: it is no error of ours."""
+
+    def __init__(self, act: Callable[..., object] | None) -> None:
+        self.given = None if act is None else self._call
+        self.raised: BaseException | None = None
+        self._act = act
+
+    def _call(self, *arguments: object) -> None:
+        assert self._act is not None
+        try:
+            self._act(*arguments)
+        except BaseException as error:
+            self.raised = error
+            raise
+
+
+def _place(url: object, options: Any) -> Place:
+    if not isinstance(url, str | os.PathLike) or not isinstance(os.fspath(url), str):
+        raise usage(f"url: {url!r} is neither text nor a path", "name a directory or a URL")
+    return places.at(os.fspath(url), options)
+
+
+def _rank(said: str | None, verb: str) -> tuple[int, int] | None:
+    return several.check(said, verb, 'ranks="independent"')
+
+
+def _check_owner(where: Place, options: Any, mine: tuple[int, int]) -> None:
+    """Refuse to replace, or to keep beside, what another rank has saved."""
+    import savemark._engine as engine
+
+    try:
+        found = engine.read_index(where.newest().trial({**options, "codec": None}))
+    except Exception as error:
+        known = from_exception(error)
+        if known is None or known.kind not in ("usage", "corrupt"):
+            raise
+        return  # there is none, or none that says whose it is
+    if found is not None:
+        several.check_owner(mine, nodes.rank_of(found[0]), where)
+
+
+def _translated(act: Callable[[], Result], calls: list[_Callback]) -> Result:
+    """Turn the engine's errors into the one that users catch, in the words of Python."""
     try:
         return act()
-    except SavemarkError:
-        raise
+    except RecursionError:
+        raise usage(
+            "the state is nested too deep for what is left of Python's stack",
+            "call it from a function that is nested less; sys.setrecursionlimit allows more",
+        ) from None
+    except MemoryError as error:
+        raise SavemarkError("failed", f"no memory: {error}", "free some memory") from error
     except Exception as error:
+        if any(call.raised is error for call in calls):
+            raise
         known = from_exception(error)
         if known is None:
             raise
         if known.kind == "interrupted":
             raise KeyboardInterrupt from None
+        known.hint = known.hint and in_python(known.hint)
+        if known is error:
+            raise
         raise known from error
+
+
+def in_python(hint: str) -> str:
+    """Return a hint that names flags of the command line with the arguments that they are here."""
+    if "savemark " in hint:
+        return hint  # a command to run
+    hint = re.sub(r"--(storage|codec) (\w+)", r'\1="\2"', hint)
+    hint = re.sub(r"--no-(\w+)", r"\1=False", hint)
+    hint = re.sub(r"--keep N", "keep=N", hint)
+    return re.sub(r"--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), hint)

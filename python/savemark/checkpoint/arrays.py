@@ -1,13 +1,17 @@
-"""Bytes of numpy arrays and torch tensors, without importing either before it is needed."""
+"""Arrays of numpy and torch: what they are and where they lie, without importing either early."""
 
 from __future__ import annotations
 
+import math
 import sys
 from importlib import import_module
 from typing import Any
 
-from savemark.checkpoint import devices
+from savemark.checkpoint import devices, tensors
+from savemark.checkpoint.memory import Memory, same_strides, strides_of
 from savemark.errors import SavemarkError, usage
+
+Shape = tuple[int, ...]
 
 
 def library_of(value: object) -> str | None:
@@ -15,28 +19,19 @@ def library_of(value: object) -> str | None:
 
     An array of another library in a GPU's memory is numpy's: without a GPU it is restored as that.
     """
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and isinstance(value, torch.Tensor):
+    if tensors.is_tensor(value):
         return "torch"
+    numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
         return "numpy"
     return "numpy" if devices.interface(value) is not None else None
 
 
-def is_on_gpu(value: Any) -> bool:
-    """Tell whether an array is in a GPU's memory."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
-        return bool(value.device.type == "cuda")
-    return _is_foreign(value)
-
-
-def _is_foreign(value: Any) -> bool:
+def is_foreign(value: Any) -> bool:
     """Tell whether an array is of neither library, and known by its address on a GPU."""
     numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
-        return False
-    return devices.interface(value) is not None
+    is_numpy = numpy is not None and isinstance(value, numpy.ndarray | numpy.generic)
+    return not is_numpy and not tensors.is_tensor(value)
 
 
 def is_scalar(value: Any) -> bool:
@@ -45,30 +40,36 @@ def is_scalar(value: Any) -> bool:
     return numpy is not None and isinstance(value, numpy.generic)
 
 
-def is_contiguous(value: Any) -> bool:
-    """Tell whether its elements lie together, in the order of C."""
-    if library_of(value) == "torch":
-        return bool(value.is_contiguous())
-    if _is_foreign(value):
-        return devices.is_contiguous(value.__cuda_array_interface__)
-    return bool(value.flags.c_contiguous)
-
-
 def is_writeable(value: Any) -> bool:
     """Tell whether it can be restored into."""
-    if library_of(value) == "torch":
+    if tensors.is_tensor(value):
         return True
-    return devices.is_writeable(value) if _is_foreign(value) else bool(value.flags.writeable)
+    return devices.is_writeable(value) if is_foreign(value) else bool(value.flags.writeable)
 
 
-def dtype_name(value: Any, where: str) -> str:
+def check(value: Any, where: object) -> None:
+    """Refuse, by its name, an array that would not come back as what it is."""
+    if tensors.is_tensor(value):
+        tensors.check(value, where)
+        return
+    if is_foreign(value) or is_scalar(value):
+        return
+    numpy = import_module("numpy")
+    if type(value) not in (numpy.ndarray, numpy.memmap):
+        raise usage(
+            f"{where} is a {type(value).__name__}, a kind of array that would come back as another",
+            "save the arrays that it is made of: numpy.asarray(array), and of a masked one .mask",
+        )
+
+
+def dtype_name(value: Any, where: object) -> str:
     """Return the dtype as the index writes it: `<f4`, `bfloat16`; refuse what is not plain data."""
-    if library_of(value) == "torch":
-        return str(value.dtype).removeprefix("torch.")
-    if _is_foreign(value):
+    if tensors.is_tensor(value):
+        return tensors.dtype_name(value)
+    if is_foreign(value):
         return devices.dtype_name(value, where)
     dtype = value.dtype
-    if dtype.hasobject or dtype.names is not None:
+    if dtype.hasobject or dtype.names is not None or dtype.itemsize == 0:
         raise usage(
             f"{where} has the dtype {dtype}, which is not plain data",
             "save its fields as arrays of their own",
@@ -78,82 +79,107 @@ def dtype_name(value: Any, where: str) -> str:
     return str(dtype.name if is_extension else dtype.str)
 
 
-def bytes_of(value: Any, where: str) -> Any:
-    """Return the array's own memory, flat: uint8, or where it is on a GPU.
-
-    One that is not contiguous is copied first, where its own library can do that.
-    """
-    if library_of(value) == "torch":
-        return _torch_bytes(value, where)
-    if _is_foreign(value):
-        return devices.bytes_of(value, where)
-    numpy = import_module("numpy")
-    return numpy.ascontiguousarray(value).reshape(-1).view(numpy.uint8)
+def memory_of(value: Any, where: object) -> Memory:
+    """Return where an array lies: its first element, shape and strides, and on which GPU."""
+    if tensors.is_tensor(value):
+        return tensors.memory_of(value, where)
+    if is_foreign(value):
+        return devices.memory_of(value, where)
+    owner = import_module("numpy").asarray(value)  # a scalar becomes an array of its own
+    address = int(owner.__array_interface__["data"][0])
+    return Memory(None, address, owner.shape, owner.strides, owner.itemsize, owner)
 
 
-def _torch_bytes(value: Any, where: str) -> Any:
-    torch = import_module("torch")
-    plain = value.layout is torch.strided and not value.is_quantized
-    if not plain or value.device.type not in ("cpu", "cuda"):
-        what = f"on {value.device}" if plain else f"of layout {value.layout}"
-        raise usage(
-            f"{where} is a tensor {what}",
-            "save dense tensors on the CPU or on CUDA GPUs: tensor.cpu()",
-        )
-    flat = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    if value.device.type == "cuda":
-        flat = flat.view(torch.uint8)
-        return devices.on_gpu(flat.data_ptr(), flat.numel(), flat, where)
-    return flat.view(torch.uint8).numpy()
+def packed(value: Any) -> Any:
+    """Return a copy whose elements lie together, in the order of the last axis first (C)."""
+    if tensors.is_tensor(value):
+        return tensors.packed(value)
+    return import_module("numpy").array(value, order="C", subok=False)
 
 
-def address(flat: Any) -> int:
-    """Return where the bytes are."""
-    if isinstance(flat, devices.OnGpu):
-        return flat.address
-    return int(flat.__array_interface__["data"][0])
-
-
-def empty(library: str, dtype: str, shape: tuple[int, ...], device: Any = None) -> Any:
-    """Return an array to restore into, of torch on `device`."""
-    module = import_module(library)
+def empty(
+    library: str, dtype: str, shape: Shape, strides: Shape | None = None, device: Any = None
+) -> Any:
+    """Return an array to restore into, of torch on `device`; strides in bytes, without gaps."""
     if library == "torch":
-        return module.empty(shape, dtype=_torch_dtype(module, dtype), device=device)
-    return module.empty(shape, dtype=_numpy_dtype(module, dtype))
+        return tensors.empty(dtype, shape, strides, device)
+    numpy = import_module("numpy")
+    kind = _numpy_dtype(dtype)
+    if strides is None or same_strides(shape, strides, strides_of(shape, kind.itemsize)):
+        return numpy.empty(shape, kind)
+    return numpy.ndarray(shape, kind, numpy.empty(math.prod(shape), kind), strides=strides)
 
 
-def is_known(library: str, dtype: str) -> bool:
-    """Tell whether the dtype of an index names plain data here; an index may come from anywhere."""
-    module = import_module(library)
+def block(library: str, nbytes: int) -> Any:
+    """Return bytes over which arrays can be laid with `view`."""
+    return empty(library, "uint8" if library == "torch" else "|u1", (nbytes,))
+
+
+def view(room: Any, library: str, dtype: str, shape: Shape, strides: Shape, offset: int) -> Any:
+    """Return an array over a block, its first element `offset` bytes after the block's start."""
+    if library == "torch":
+        return tensors.view(room, dtype, shape, strides, offset)
+    flat = room.numpy() if tensors.is_tensor(room) else room
+    numpy = import_module("numpy")
+    return numpy.ndarray(shape, _numpy_dtype(dtype), flat, offset, strides)
+
+
+def copy(destination: Any, source: Any) -> None:
+    """Copy the elements of an array into another one of the same shape."""
+    if tensors.is_tensor(destination):
+        tensors.copy(destination, source)
+    else:
+        destination[...] = source
+
+
+def item_bytes(library: str, dtype: str) -> int | None:
+    """Return the bytes of an element; None where the dtype is not known here as plain data.
+
+    An index may come from anywhere: nothing is believed of the name.
+    """
+    if library == "torch":
+        return tensors.item_bytes(dtype)
     try:
-        if library == "torch":
-            return _torch_dtype(module, dtype) is not None
-        found = _numpy_dtype(module, dtype)
+        found = _numpy_dtype(dtype)
     except (TypeError, ValueError, ImportError, AttributeError, SyntaxError):
-        return False
-    return not found.hasobject and found.names is None
+        return None
+    plain = not found.hasobject and found.names is None and found.subdtype is None
+    return int(found.itemsize) or None if plain else None
 
 
-def _torch_dtype(torch: Any, name: str) -> Any:
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
-        raise TypeError(f"torch has no dtype {name}")
-    return found
-
-
-def _numpy_dtype(numpy: Any, name: str) -> Any:
+def _numpy_dtype(name: str) -> Any:
+    numpy = import_module("numpy")
     try:
         return numpy.dtype(name)
     except TypeError:
         return numpy.dtype(getattr(import_module("ml_dtypes"), name))
 
 
-def item_bytes(library: str, dtype: str) -> int:
-    """Return the bytes of one element."""
-    module = import_module(library)
-    if library == "torch":
-        return int(module.empty((), dtype=_torch_dtype(module, dtype)).element_size())
-    return int(_numpy_dtype(module, dtype).itemsize)
+def share(one: Memory, other: Memory) -> bool:
+    """Tell whether two arrays have a byte in common."""
+    if one.gpu != other.gpu or one.low >= other.high or other.low >= one.high:
+        return False
+    if one.is_dense and other.is_dense:
+        return True
+    try:
+        numpy = import_module("numpy")
+        arrays = [numpy.asarray(_Addressed(memory)) for memory in (one, other)]
+        return bool(numpy.shares_memory(*arrays, max_work=100_000))
+    except (ImportError, RuntimeError):  # too hard to tell: as if they did
+        return True
+
+
+class _Addressed:
+    """Memory as numpy takes it to compare addresses; nobody reads what is there."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": f"|V{memory.item}",
+            "shape": memory.shape,
+            "strides": memory.strides,
+            "data": (memory.first, True),
+        }
 
 
 def require(library: str) -> None:

@@ -6,21 +6,10 @@ and none is needed: the engine copies by address, with NVIDIA's driver.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
+from savemark.checkpoint.memory import Memory, same_strides, strides_of
 from savemark.errors import SavemarkError, from_exception, usage
-
-
-@dataclass(frozen=True)
-class OnGpu:
-    """Bytes in a GPU's memory; `owner` is what keeps them there."""
-
-    gpu: int
-    address: int
-    nbytes: int
-    owner: Any
 
 
 def interface(value: object) -> dict[str, Any] | None:
@@ -29,7 +18,7 @@ def interface(value: object) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def dtype_name(value: Any, where: str) -> str:
+def dtype_name(value: Any, where: object) -> str:
     """Return the dtype as numpy writes it, `<f4`; refuse what is not plain data."""
     typestr = str(value.__cuda_array_interface__["typestr"])
     if typestr[1:2] in ("O", "V", "t", "b") and not typestr.startswith("|b1"):
@@ -40,17 +29,20 @@ def dtype_name(value: Any, where: str) -> str:
     return typestr
 
 
-def bytes_of(value: Any, where: str) -> OnGpu:
-    """Return the bytes of an object with the interface; refuse what is not contiguous."""
+def memory_of(value: Any, where: object) -> Memory:
+    """Return where an object with the interface lies; refuse what is not contiguous."""
     told = value.__cuda_array_interface__
     if told.get("mask") is not None:
         raise usage(f"{where} has a mask", "save the data and the mask as arrays of their own")
-    if not is_contiguous(told):
+    shape, item = tuple(told["shape"]), itemsize(str(told["typestr"]))
+    strides = strides_of(shape, item)
+    if not same_strides(shape, strides, tuple(told.get("strides") or strides)):
         raise usage(
             f"{where} is not contiguous in the GPU's memory",
             "save a copy that is: cupy.ascontiguousarray(array)",
         )
-    return on_gpu(int(told["data"][0]), _nbytes(told), value, where)
+    address = int(told["data"][0])
+    return Memory(gpu_of(address, 0 in shape, where), address, shape, strides, item, value)
 
 
 def is_writeable(value: Any) -> bool:
@@ -58,12 +50,12 @@ def is_writeable(value: Any) -> bool:
     return not value.__cuda_array_interface__["data"][1]
 
 
-def on_gpu(address: int, nbytes: int, owner: Any, where: str) -> OnGpu:
-    """Return `nbytes` at an address, with the GPU that the driver says they are on."""
+def gpu_of(address: int, is_empty: bool, where: object) -> int:
+    """Return the GPU that the driver says an address is on."""
     import savemark._engine as engine
 
-    if nbytes == 0:
-        return OnGpu(0, 0, 0, owner)
+    if is_empty:
+        return 0
     try:
         gpu = engine.gpu_of(address)
     except engine.EngineError as error:
@@ -74,27 +66,10 @@ def on_gpu(address: int, nbytes: int, owner: Any, where: str) -> OnGpu:
             f"{where} says that it is on a GPU, and the driver does not know its memory",
             "it may have been freed, or belong to another process",
         )
-    return OnGpu(gpu, address, nbytes, owner)
-
-
-def _nbytes(told: dict[str, Any]) -> int:
-    return int(math.prod(told["shape"])) * itemsize(str(told["typestr"]))
+    return gpu
 
 
 def itemsize(typestr: str) -> int:
     """Return the bytes of one element; of text, numpy counts characters of four bytes."""
     count = int(typestr[2:])
     return 4 * count if typestr[1] == "U" else count
-
-
-def is_contiguous(told: dict[str, Any]) -> bool:
-    """Tell whether the elements lie together in the order of the last axis first (C)."""
-    strides = told.get("strides")
-    if strides is None or 0 in told["shape"]:
-        return True
-    expected = itemsize(str(told["typestr"]))
-    for size, stride in zip(reversed(told["shape"]), reversed(strides), strict=True):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True

@@ -8,11 +8,9 @@ on a GPU is copied in any case, and packed so that copies are fast.
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass, field
 from typing import Any
-
-from savemark.checkpoint import arrays
-from savemark.checkpoint.devices import OnGpu
 
 PAGE = 4096
 # Shorter, a chunk of its own costs more than the copy that it saves.
@@ -22,46 +20,58 @@ PACKED = 64
 # Where arrays on GPUs start: what cudaMalloc gives, and copies like.
 PACKED_ON_GPU = 256
 
-
 # Where bytes on a GPU start in the data, the GPU, the address there, the length, and the owner.
 Lent = tuple[int, int, int, int, Any]
 
 
-def lend(offset: int, flat: OnGpu) -> Lent:
-    """Return bytes on a GPU as the engine takes them."""
-    return offset, flat.gpu, flat.address, flat.nbytes, flat.owner
-
-
 @dataclass
-class Layout:
-    """Buffers and where they start; arrays that share their memory are laid once."""
+class Loan:
+    """Memory that the engine reads or fills, by where it starts in the data."""
 
     lent: list[tuple[int, Any]] = field(default_factory=list)
     on_gpus: list[Lent] = field(default_factory=list)
-    bytes: int = 0
-    _known: dict[tuple[int, int], int] = field(default_factory=dict)
+    # An address stays its own until the engine has ended.
+    _owners: list[Any] = field(default_factory=list)
 
-    def add(self, flat: Any) -> int:
-        """Lay a flat buffer of bytes; return where it starts."""
-        length = flat.nbytes
-        if length == 0:
-            return 0
-        on_gpu = isinstance(flat, OnGpu)
-        address = arrays.address(flat) if on_gpu or hasattr(flat, "__array_interface__") else 0
-        key = (address, length)
-        if address and key in self._known:
-            return self._known[key]
-        if on_gpu:
+    def lend(self, start: int, gpu: int | None, address: int, nbytes: int, owner: Any) -> None:
+        """Lend `nbytes` bytes at an address, of a GPU's memory or of this machine's."""
+        if gpu is not None:
+            self.on_gpus.append((start, gpu, address, nbytes, owner))
+        else:
+            self._owners.append(owner)
+            flat = (ctypes.c_ubyte * nbytes).from_address(address)
+            self.lent.append((start, memoryview(flat).cast("B")))
+
+
+@dataclass
+class Layout(Loan):
+    """What is saved, one after the other: `bytes` long in all."""
+
+    bytes: int = 0
+
+    def add(self, gpu: int | None, address: int, nbytes: int, owner: Any) -> int:
+        """Lay memory; return where it starts in the data."""
+        if gpu is not None:
             start = -(-self.bytes // PACKED_ON_GPU) * PACKED_ON_GPU
-        elif address and length >= ALONE:
+        elif nbytes >= ALONE:
             start = self.bytes + (address - self.bytes) % PAGE
         else:
             start = -(-self.bytes // PACKED) * PACKED
-        # The list keeps the buffer alive: an address stays its own until the save has ended.
-        if on_gpu:
-            self.on_gpus.append(lend(start, flat))
-        else:
-            self.lent.append((start, flat))
-        self.bytes = start + length
-        self._known[key] = start
+        self.lend(start, gpu, address, nbytes, owner)
+        self.bytes = start + nbytes
         return start
+
+    def add_buffer(self, flat: memoryview) -> int:
+        """Lay a buffer of bytes; return where it starts in the data."""
+        if flat.nbytes == 0:
+            return 0
+        start = -(-self.bytes // PACKED) * PACKED
+        self.lent.append((start, flat))
+        self.bytes = start + flat.nbytes
+        return start
+
+
+def address_of(buffer: Any) -> int:
+    """Return where a buffer lies that can be written to, and has no gaps; 0 of an empty one."""
+    flat = memoryview(buffer)
+    return ctypes.addressof(ctypes.c_ubyte.from_buffer(flat)) if flat.nbytes else 0
