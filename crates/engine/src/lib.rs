@@ -15,6 +15,7 @@ pub mod measure;
 pub mod payload;
 pub mod phase;
 pub mod process;
+mod random;
 pub mod ranks;
 pub mod record;
 pub mod run;

@@ -11,7 +11,7 @@ use savemark_engine::codec::CodecName;
 use savemark_engine::control::Control;
 use savemark_engine::payload::PayloadKind;
 use savemark_engine::record::{Cache, PathTaken};
-use savemark_engine::storage::{self, Completion, File, Lock, Op, Queue, Storage};
+use savemark_engine::storage::{self, Completion, File, Lock, NotPut, Op, Queue, Storage};
 
 /// Reads that were handed to the device and have not come back.
 type Flying = Arc<AtomicUsize>;
@@ -76,7 +76,7 @@ impl Storage for Device {
     fn open_for_writing(&self, name: &str) -> Result<Arc<dyn File>, Error> {
         self.files.open_for_writing(name)
     }
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), NotPut> {
         self.files.put(name, bytes)
     }
     fn get(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {

@@ -123,7 +123,7 @@ impl Bucket {
 
     /// Replaces the object `name` by `text`.
     fn put(&self, py: Python<'_>, name: String, text: String) -> PyResult<()> {
-        self.ask(py, move |object| object.put(&name, text.as_bytes()))
+        self.ask(py, move |object| object.put(&name, text.as_bytes()).map_err(|not_put| not_put.error))
     }
 
     /// The text of the object `name`, if there is one.

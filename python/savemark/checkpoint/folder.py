@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -66,8 +67,8 @@ class Folder(Place):
     def new(self) -> Iterator[None]:
         """Make the directory of a checkpoint, durably; take it away again if it stays empty."""
         missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
-        self.path.mkdir(parents=True, exist_ok=True)
-        for folder in missing:
+        for folder in reversed(missing):
+            folder.mkdir(_private(folder.parent), exist_ok=True)
             _sync(folder.parent)
         try:
             yield
@@ -141,6 +142,15 @@ class Folder(Place):
 
 def _gone(name: str) -> Json:
     return {"name": name, "bytes": 0, "abandoned": True}
+
+
+def _private(parent: Path) -> int:
+    """Return the mode of a new directory: its owner's, and its group's where the parent is shared.
+
+    The set-group-ID bit is how a directory says that what is in it belongs to the group.
+    """
+    mode = parent.stat().st_mode
+    return 0o700 | (mode & 0o070 if mode & stat.S_ISGID else 0)
 
 
 def _sync(folder: Path) -> None:

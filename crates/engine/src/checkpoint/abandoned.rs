@@ -7,12 +7,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::manifest::{MANIFEST, Manifest};
-use super::save::is_shard;
+use super::existing::{Existing, Unneeded, is_shard};
 use crate::error::Result;
 use crate::measure::clock;
 use crate::size::Span;
-use crate::storage::Storage;
 use crate::storage::object::{Object, Unfinished};
 
 /// Something that a save left, or is at work on.
@@ -30,10 +28,16 @@ pub struct Leftover {
     pub abandoned: bool,
 }
 
+/// How to remove what a save left.
+enum Remains {
+    Object(Unneeded),
+    Upload(Unfinished),
+}
+
 /// Something that a manifest does not name, and how to remove it.
 struct Found {
     leftover: Leftover,
-    upload: Option<Unfinished>,
+    remains: Remains,
     touched_unix_ns: u64,
 }
 
@@ -53,9 +57,9 @@ pub fn clean(storage: &Object, older_than: Span, dry_run: bool) -> Result<Vec<Le
         one.leftover.idle_ns = now.saturating_sub(last[&save_of(&one.leftover.name)]);
         one.leftover.abandoned = one.leftover.idle_ns >= older_than.0;
         if one.leftover.abandoned && !dry_run {
-            match &one.upload {
-                Some(upload) => storage.abort(upload)?,
-                None => storage.remove(&one.leftover.name)?,
+            match &one.remains {
+                Remains::Upload(upload) => storage.abort(upload)?,
+                Remains::Object(object) => object.remove(storage)?,
             }
         }
     }
@@ -66,23 +70,19 @@ pub fn clean(storage: &Object, older_than: Span, dry_run: bool) -> Result<Vec<Le
 fn find(storage: &Object) -> Result<Vec<Found>> {
     // Listed before the manifest is read: what a save completes in between is named by it.
     let (objects, uploads) = (storage.objects()?, storage.uploads_here()?);
-    let manifest = storage.get(MANIFEST)?.map(|bytes| Manifest::from_bytes(&bytes));
-    let named = |name: &str| match &manifest {
-        None => false,
-        Some(Ok(manifest)) => manifest.shards.iter().any(|shard| shard.name == name),
-        Some(Err(_)) => true,
-    };
+    let names: Vec<_> = objects.iter().map(|object| object.name.clone()).collect();
     let leftover =
         |name: &str, bytes, upload| Leftover { name: name.into(), bytes, upload, idle_ns: 0, abandoned: false };
     let mut found = Vec::new();
-    for object in objects.iter().filter(|object| is_shard(&object.name) && !named(&object.name)) {
-        let leftover = leftover(&object.name, object.bytes, false);
-        found.push(Found { leftover, upload: None, touched_unix_ns: object.modified_unix_ns });
+    for unneeded in Existing::read(storage)?.unneeded(&names) {
+        let object = objects.iter().find(|object| object.name == unneeded.name()).expect("named by it");
+        let (leftover, touched_unix_ns) = (leftover(&object.name, object.bytes, false), object.modified_unix_ns);
+        found.push(Found { leftover, remains: Remains::Object(unneeded), touched_unix_ns });
     }
     for (name, upload) in uploads.into_iter().filter(|(name, _)| is_shard(name)) {
         let parts = storage.parts(&upload)?;
-        let leftover = leftover(&name, parts.bytes, true);
-        found.push(Found { leftover, upload: Some(upload), touched_unix_ns: parts.touched_unix_ns });
+        let (leftover, touched_unix_ns) = (leftover(&name, parts.bytes, true), parts.touched_unix_ns);
+        found.push(Found { leftover, remains: Remains::Upload(upload), touched_unix_ns });
     }
     Ok(found)
 }

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
+use super::existing::{Existing, Unneeded, is_ours};
 use super::manifest::{MANIFEST, Manifest};
-use super::restore::open_shard;
-use super::save::{is_shard, orphans};
+use super::restore::{open, open_whole};
 use crate::error::{Error, Kind, Result};
 use crate::process::table::TABLE;
 use crate::storage::Storage;
@@ -90,49 +90,41 @@ fn kind(manifest: &Manifest) -> &'static str {
 /// # Errors
 /// `Failed` on I/O errors. A damaged checkpoint is not an error here.
 pub fn contents(storage: &dyn Storage) -> Result<Contents> {
-    let bytes = storage.get(MANIFEST)?;
-    let is_ours = bytes.as_deref().is_none_or(|b| b.starts_with(b"{\"format\":\"savemark-checkpoint\""));
-    let manifest = bytes.as_deref().filter(|_| is_ours).map(Manifest::from_bytes);
-    // A damaged manifest may still stand for its shards: nothing beside it is called an orphan.
-    let shards = match &manifest {
-        Some(Err(_)) => Vec::new(),
-        Some(Ok(manifest)) => orphans(storage, Some(manifest))?,
-        None if !is_ours => Vec::new(),
-        None => orphans(storage, None)?,
-    };
-    let mut left = Vec::new();
-    let mut foreign = Vec::new();
-    for name in storage.list()? {
-        if shards.contains(&name) || is_leftover(&name) {
-            let bytes = storage.open(&name).and_then(|file| file.size()).unwrap_or(0);
-            left.push(Orphan { name, bytes });
-        } else if !is_shard(&name) && (name != MANIFEST || !is_ours) {
-            foreign.push(name);
-        }
-    }
-    let checkpoint = manifest.map(|read| summary(storage, read)).transpose()?;
-    Ok(Contents { checkpoint, orphans: left, foreign })
+    look(storage).map(|(contents, _)| contents)
 }
 
-fn summary(storage: &dyn Storage, read: Result<Manifest>) -> Result<Summary> {
-    let manifest = match read {
-        Ok(manifest) => manifest,
-        Err(error) => return Ok(Summary { damage: Some(error.to_string()), ..Default::default() }),
+/// What is here, and which of it may go.
+fn look(storage: &dyn Storage) -> Result<(Contents, Vec<Unneeded>)> {
+    // Listed first: what a save completes in between is named by its manifest.
+    let names = storage.list()?;
+    let existing = Existing::read(storage)?;
+    let unneeded = existing.unneeded(&names);
+    let orphan = |one: &Unneeded| Orphan { name: one.name().into(), bytes: one.bytes(storage) };
+    let orphans: Vec<_> = unneeded.iter().map(orphan).collect();
+    let is_foreign = |name: &String| match name == MANIFEST {
+        true => matches!(existing, Existing::Foreign(_)),
+        false => !is_ours(name),
     };
-    let found = manifest.shards.iter().try_for_each(|shard| open_shard(storage, shard).map(drop));
-    match found {
+    let foreign = names.into_iter().filter(is_foreign).collect();
+    let checkpoint = match existing {
+        Existing::Absent | Existing::Foreign(_) => None,
+        Existing::Damaged(_, error) | Existing::Newer(error) => {
+            Some(Summary { damage: Some(error.to_string()), ..Default::default() })
+        }
+        Existing::Readable(_) => Some(summary(storage)?),
+    };
+    Ok((Contents { checkpoint, orphans, foreign }, unneeded))
+}
+
+fn summary(storage: &dyn Storage) -> Result<Summary> {
+    match open_whole(storage) {
+        Ok((manifest, _)) => Ok(Summary::of(&manifest)),
         Err(error) if error.kind == Kind::Corrupt => {
-            Ok(Summary { damage: Some(error.to_string()), ..Summary::of(&manifest) })
+            let known = open(storage).map(|manifest| Summary::of(&manifest)).unwrap_or_default();
+            Ok(Summary { damage: Some(error.to_string()), ..known })
         }
-        found => found.map(|()| Summary::of(&manifest)),
+        Err(error) => Err(error),
     }
-}
-
-/// A manifest that was not put in place, or the file that asks whether direct I/O works.
-fn is_leftover(name: &str) -> bool {
-    let probe = name.strip_prefix(".savemark-probe-");
-    name.strip_suffix(".partial") == Some(MANIFEST)
-        || probe.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Removes what interrupted saves left (or only tells it), while no save is under way.
@@ -145,12 +137,15 @@ pub fn clean(storage: &dyn Storage, dry_run: bool) -> Result<Vec<Orphan>> {
         return Err(Error::refused("nothing tells here whether a save is under way"));
     }
     let _lock = storage.lock()?;
-    let orphans = contents(storage)?.orphans;
-    if !dry_run {
-        orphans.iter().try_for_each(|orphan| storage.remove(&orphan.name))?;
-        storage.sync()?;
-    }
-    Ok(orphans)
+    if dry_run { contents(storage).map(|contents| contents.orphans) } else { sweep(storage) }
+}
+
+/// Removes what no manifest needs; the caller holds the lock.
+fn sweep(storage: &dyn Storage) -> Result<Vec<Orphan>> {
+    let (contents, unneeded) = look(storage)?;
+    unneeded.iter().try_for_each(|one| one.remove(storage))?;
+    storage.sync()?;
+    Ok(contents.orphans)
 }
 
 /// Removes the checkpoint of `storage`, and under its lock what interrupted saves left.
@@ -158,10 +153,9 @@ pub fn clean(storage: &dyn Storage, dry_run: bool) -> Result<Vec<Orphan>> {
 /// # Errors
 /// `Refused` while a save is under way; `Corrupt` if its manifest is damaged, and then nothing is removed.
 pub fn remove(storage: &dyn Storage) -> Result<()> {
-    let lock = storage.lock()?;
+    let _lock = storage.lock()?;
     super::remove(storage)?;
-    drop(lock);
-    if storage.locks() { clean(storage, false).map(drop) } else { Ok(()) }
+    if storage.locks() { sweep(storage).map(drop) } else { Ok(()) }
 }
 
 /// Refuses a place that holds files of others.

@@ -6,9 +6,10 @@
 use crate::buffer::ALIGN;
 use crate::error::{Error, Result};
 use crate::host;
+use crate::storage::SMALL_BYTES;
 
 /// Bytes of a manifest.
-pub const MANIFEST_BYTES: usize = 128 << 20;
+pub const MANIFEST_BYTES: usize = SMALL_BYTES as usize;
 /// Members, directories and chunks: so many of each.
 pub const ENTRIES: usize = 1 << 21;
 /// Shards, and so streams.

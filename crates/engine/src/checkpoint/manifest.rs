@@ -14,7 +14,10 @@ use crate::error::{Error, Result};
 /// Name of the manifest's file.
 pub const MANIFEST: &str = "manifest.json";
 const FORMAT: &str = "savemark-checkpoint";
-const VERSION: u32 = 1;
+/// Of the manifests that this savemark writes and reads.
+pub(super) const VERSION: u32 = 1;
+/// What every manifest starts with, of every version.
+const START: &str = "{\"format\":\"savemark-checkpoint\",\"version\":";
 /// The file ends with this key, the digest of everything before it, and [`END`].
 const SEAL: &str = ",\"checksum\":\"crc64-nvme:";
 const END: &str = "\"}\n";
@@ -214,9 +217,7 @@ impl Manifest {
         if bytes.len() > MANIFEST_BYTES {
             return Err(wrong(&format!("it has {} bytes; at most {MANIFEST_BYTES} are read", bytes.len())));
         }
-        let body = bytes.len().checked_sub(SEAL.len() + 16 + END.len()).ok_or_else(|| wrong("it is too short"))?;
-        let (body, seal) = bytes.split_at(body);
-        if seal != format!("{SEAL}{:016x}{END}", digest(body)).as_bytes() {
+        if !is_sealed(bytes) {
             return Err(wrong("its checksum does not match"));
         }
         let manifest: Self = serde_json::from_slice(bytes).map_err(|e| unread(bytes, &e))?;
@@ -226,6 +227,18 @@ impl Manifest {
         manifest.check().map_err(|why| wrong(&why))?;
         Ok(manifest)
     }
+}
+
+/// Whether `bytes` are what some savemark wrote, even if this one does not understand them.
+pub(super) fn is_sealed(bytes: &[u8]) -> bool {
+    let body = bytes.len().checked_sub(SEAL.len() + 16 + END.len());
+    body.is_some_and(|body| bytes[body..] == *format!("{SEAL}{:016x}{END}", digest(&bytes[..body])).as_bytes())
+}
+
+/// The version of a manifest, even of a damaged one; `None` of what does not start as a manifest does.
+pub(super) fn version(bytes: &[u8]) -> Option<u32> {
+    let digits = bytes.strip_prefix(START.as_bytes())?.split(|byte| !byte.is_ascii_digit()).next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 fn wrong(why: &str) -> Error {

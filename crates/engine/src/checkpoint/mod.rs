@@ -10,6 +10,7 @@
 pub mod abandoned;
 pub mod cut;
 mod direct;
+mod existing;
 pub mod gpu;
 pub mod inspect;
 pub mod limits;
@@ -46,8 +47,6 @@ fn digest_in_parts() -> crc_fast::Digest {
 
 /// Removes the checkpoint of `storage`, its manifest first, so that no reader finds half of it.
 pub fn remove(storage: &dyn Storage) -> Result<()> {
-    let Some(bytes) = storage.get(MANIFEST)? else { return Ok(()) };
-    let manifest = Manifest::from_bytes(&bytes)?;
-    storage.remove(MANIFEST)?;
-    manifest.shards.iter().try_for_each(|shard| storage.remove(&shard.name))
+    let shards = existing::Existing::read(storage)?.withdraw(storage)?;
+    shards.iter().try_for_each(|shard| shard.remove(storage))
 }

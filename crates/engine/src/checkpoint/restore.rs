@@ -14,7 +14,7 @@ use super::manifest::{Chunk, MANIFEST, Manifest, Shard};
 use super::state::{Next, Sink};
 use crate::buffer::Pool;
 use crate::control::Control;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::phase::{self, Watch};
 use crate::record::Phase;
 use crate::storage::{File, Storage};
@@ -41,10 +41,39 @@ pub fn open(storage: &dyn Storage) -> Result<Manifest> {
     }
 }
 
+/// How often a checkpoint that is replaced while its shards are being opened is opened anew.
+const ATTEMPTS: usize = 8;
+
+/// The manifest and its shards. A save that ends in between removes the shards of the manifest that was read: then there
+/// is a new one, and its shards are opened.
+///
+/// # Errors
+/// As [`open`]; `Corrupt` if a shard is missing or has another length, though the manifest is still the same.
+pub(super) fn open_whole(storage: &dyn Storage) -> Result<(Manifest, Vec<Arc<dyn File>>)> {
+    let mut manifest = open(storage)?;
+    for _ in 0..ATTEMPTS {
+        let error = match manifest.shards.iter().map(|shard| open_shard(storage, shard)).collect() {
+            Ok(files) => return Ok((manifest, files)),
+            Err(error) => error,
+        };
+        let now = open(storage)?;
+        if now.id == manifest.id {
+            return Err(error);
+        }
+        manifest = now;
+    }
+    Err(replaced())
+}
+
+fn replaced() -> Error {
+    Error::failed("the checkpoint was replaced while it was restored").hint("restore it again")
+}
+
 /// Restores the checkpoint of `storage` into `sink`.
 ///
 /// # Errors
-/// `Corrupt`, naming shard and offset of the first chunk that is not what was saved.
+/// `Corrupt`, naming shard and offset of the first chunk that is not what was saved; `Failed` if a save has replaced the
+/// checkpoint meanwhile, where the storage does not keep what is open.
 pub fn restore(
     storage: &dyn Storage,
     sink: &dyn Sink,
@@ -53,43 +82,17 @@ pub fn restore(
     control: &Control,
 ) -> Result<(Manifest, Phase)> {
     control.begin("restore", 0);
-    let mut watch = Watch::together(control)?;
-    let manifest = open(storage)?;
-    control.begin("restore", manifest.state_bytes);
-    // Every shard is held against the manifest before anything is allocated or made for it.
-    let job = Job::new(&manifest, storage, sink, options)?;
-    sink.prepare(&manifest.members, manifest.state_bytes)?;
-    sink.directories(&manifest.directories)?;
-    let arenas = pool.take(job.plan.workers, job.plan.arena_bytes())?;
-    watch.stage("open");
-    let work = |meter: &mut Meter| {
-        let index = meter.index;
-        let done = Stream::open(&job, index, &arenas[index]).and_then(|stream| stream.run(meter));
-        done.inspect_err(|_| {
-            if let Some(demand) = sink.demand() {
-                demand.fail();
-            }
-        })
-    };
-    let team = if manifest.streams == 0 {
-        phase::run_here(control, work)?
-    } else {
-        phase::run(job.plan.workers, control, work)?
-    };
-    let bad = job.bad.lock().expect(HELD).take();
-    if let Some((_, error)) = bad {
-        return Err(error);
+    let watch = Watch::together(control)?;
+    let (manifest, files) = open_whole(storage)?;
+    let job = Job::new(&manifest, files, storage, sink, options);
+    match job.run(pool, control, watch) {
+        Ok(phase) => Ok((manifest, phase)),
+        // What was read of shards that are gone says nothing about what is there now.
+        Err(error) if error.kind != Kind::Interrupted && open(storage).is_ok_and(|now| now.id != manifest.id) => {
+            Err(replaced())
+        }
+        Err(error) => Err(error),
     }
-    sink.settle()?;
-    watch.stage_until("transfer", job.fetched_ns.load(Ordering::Relaxed));
-    watch.stage("verify");
-    let mut phase = watch.finish("restore");
-    team.add_to(&mut phase);
-    phase.user_bytes = manifest.user_bytes();
-    phase.stored_bytes = manifest.stored_bytes();
-    phase.verified = Some("every chunk".into());
-    phase.notes.extend(job.plan.note(&manifest, options.queue_depth));
-    Ok((manifest, phase))
 }
 
 const HELD: &str = "no panic while held";
@@ -110,17 +113,54 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Opens every shard, and checks what can be checked without reading it.
     fn new(
         manifest: &'a Manifest,
+        files: Vec<Arc<dyn File>>,
         storage: &'a dyn Storage,
         sink: &'a dyn Sink,
         options: &'a RestoreOptions,
-    ) -> Result<Self> {
-        let files = manifest.shards.iter().map(|shard| open_shard(storage, shard)).collect::<Result<_>>()?;
+    ) -> Self {
         let waiting = manifest.by_shard().into_iter().map(|chunks| Mutex::new(chunks.into())).collect();
         let (plan, fetched_ns) = (Plan::of(manifest, options.queue_depth), AtomicU64::new(0));
-        Ok(Self { manifest, storage, sink, options, plan, files, waiting, fetched_ns, bad: Mutex::new(None) })
+        Self { manifest, storage, sink, options, plan, files, waiting, fetched_ns, bad: Mutex::new(None) }
+    }
+
+    /// Fills the sink.
+    fn run(&'a self, pool: &mut Pool, control: &Control, mut watch: Watch) -> Result<Phase> {
+        let (manifest, sink) = (self.manifest, self.sink);
+        control.begin("restore", manifest.state_bytes);
+        sink.prepare(&manifest.members, manifest.state_bytes)?;
+        sink.directories(&manifest.directories)?;
+        let arenas = pool.take(self.plan.workers, self.plan.arena_bytes())?;
+        watch.stage("open");
+        let work = |meter: &mut Meter| {
+            let index = meter.index;
+            let done = Stream::open(self, index, &arenas[index]).and_then(|stream| stream.run(meter));
+            done.inspect_err(|_| {
+                if let Some(demand) = sink.demand() {
+                    demand.fail();
+                }
+            })
+        };
+        let team = if manifest.streams == 0 {
+            phase::run_here(control, work)?
+        } else {
+            phase::run(self.plan.workers, control, work)?
+        };
+        let bad = self.bad.lock().expect(HELD).take();
+        if let Some((_, error)) = bad {
+            return Err(error);
+        }
+        sink.settle()?;
+        watch.stage_until("transfer", self.fetched_ns.load(Ordering::Relaxed));
+        watch.stage("verify");
+        let mut phase = watch.finish("restore");
+        team.add_to(&mut phase);
+        phase.user_bytes = manifest.user_bytes();
+        phase.stored_bytes = manifest.stored_bytes();
+        phase.verified = Some("every chunk".into());
+        phase.notes.extend(self.plan.note(manifest, self.options.queue_depth));
+        Ok(phase)
     }
 
     /// The next chunk of the worker's own shards; when those are done, it helps with the next ones.
@@ -156,6 +196,7 @@ impl<'a> Job<'a> {
     }
 }
 
+/// Opens a shard, and checks what can be checked without reading it.
 pub(super) fn open_shard(storage: &dyn Storage, shard: &Shard) -> Result<Arc<dyn File>> {
     let file = storage.open(&shard.name).map_err(|e| match e.errno() {
         Some(libc::ENOENT) => Error::corrupt(format!("shard {} is missing", shard.name)),

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::cut::{Cut, cut};
+use super::existing::{Existing, Proven, Unneeded};
 use super::limits;
 use super::manifest::{MANIFEST, Manifest};
 use super::names;
@@ -15,8 +16,9 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::phase::{self, Watch};
+use crate::random::random;
 use crate::record::Phase;
-use crate::storage::Storage;
+use crate::storage::{File, Storage};
 use crate::worker::Meter;
 
 /// How to save.
@@ -50,8 +52,9 @@ impl SaveOptions {
 /// Memory: `workers × ((queue_depth + 1) × bound of a chunk)`, whatever the size of the state.
 ///
 /// # Errors
-/// `Refused` while another save is under way; `Failed` on I/O errors. In both cases, and if the process is killed,
-/// the previous checkpoint remains.
+/// `Refused` while another save is under way, and where the manifest that is there was written by a newer savemark or another
+/// program; `Failed` on I/O errors, and where something that was stored is not there. In all these cases, and if the process is
+/// killed, the previous checkpoint remains. A damaged one is replaced, and its shards and what is left of its manifest are kept.
 pub fn save(
     source: &dyn Source,
     storage: &dyn Storage,
@@ -64,11 +67,9 @@ pub fn save(
     let job = Job::new(source, storage, options)?;
     let arenas = pool.take(options.workers(), job.arena_bytes())?;
     let _lock = storage.lock()?;
-    let previous = previous(storage)?;
-    if storage.locks() {
-        remove_orphans(storage, previous.as_ref())?;
-    }
-    job.check_room()?;
+    let existing = Existing::read(storage)?;
+    existing.check_replaceable()?;
+    let orphans = job.make_room(if storage.locks() { existing.orphans(&storage.list()?) } else { Vec::new() })?;
 
     let (team, shards) = job.write(&arenas, control).inspect_err(|_| job.remove_shards())?;
     watch.stage_until("open", team.start_ns);
@@ -76,7 +77,7 @@ pub fn save(
     watch.stage("flush");
     let manifest = job.manifest(shards);
     let bytes = manifest.to_bytes().inspect_err(|_| job.remove_shards())?;
-    job.commit(&bytes)?;
+    let proven = job.commit(&bytes, &existing)?;
     watch.stage("commit");
 
     let mut phase = watch.finish("save");
@@ -85,36 +86,12 @@ pub fn save(
     phase.stored_bytes = manifest.stored_bytes();
     phase.durable = storage.durable();
     // After the clock has stopped, and no reason to fail: the new checkpoint is complete.
-    for shard in previous.iter().flat_map(|p| &p.shards) {
-        if let Err(error) = storage.remove(&shard.name) {
+    for unneeded in existing.replaced(&proven).into_iter().chain(orphans) {
+        if let Err(error) = unneeded.remove(storage) {
             phase.notes.push(format!("what the checkpoint before left was not removed: {error}"));
         }
     }
     Ok((manifest, phase))
-}
-
-/// The manifest that is in place, if it can be read: a damaged one is about to be replaced.
-fn previous(storage: &dyn Storage) -> Result<Option<Manifest>> {
-    Ok(storage.get(MANIFEST)?.and_then(|bytes| Manifest::from_bytes(&bytes).ok()))
-}
-
-/// Removes the shards of saves that did not end; the lock says that none is under way.
-fn remove_orphans(storage: &dyn Storage, current: Option<&Manifest>) -> Result<()> {
-    orphans(storage, current)?.iter().try_for_each(|name| storage.remove(name))
-}
-
-/// The shards here that do not belong to `current`.
-pub(super) fn orphans(storage: &dyn Storage, current: Option<&Manifest>) -> Result<Vec<String>> {
-    let known = |name: &str| current.is_some_and(|m| m.shards.iter().any(|s| s.name == name));
-    Ok(storage.list()?.into_iter().filter(|name| is_shard(name) && !known(name)).collect())
-}
-
-/// `shard-<16 hex digits>-<8 hex digits>-<4 digits>`, then perhaps an ending: nothing foreign looks like that.
-pub(super) fn is_shard(name: &str) -> bool {
-    let stem = name.split('.').next().unwrap_or_default();
-    let parts: Vec<&str> = stem.split('-').collect();
-    let hex = |part: &str, len| part.len() == len && part.bytes().all(|b| b.is_ascii_hexdigit());
-    parts.len() == 4 && parts[0] == "shard" && hex(parts[1], 16) && hex(parts[2], 8) && hex(parts[3], 4)
 }
 
 /// What the streams of a save share.
@@ -128,6 +105,8 @@ pub(super) struct Job<'a> {
     cuts: Vec<Cut>,
     /// The next of them that nobody has taken.
     next: AtomicUsize,
+    /// Names of the shards that were made.
+    created: Mutex<Vec<String>>,
 }
 
 impl<'a> Job<'a> {
@@ -137,7 +116,8 @@ impl<'a> Job<'a> {
             return Err(Error::usage("the state is empty: there is nothing to save"));
         }
         let codec = codec::new(options.codec, options.level, options.streams == 0 && source.feed().is_none())?;
-        let id = format!("{:016x}-{:08x}", clock::unix_now(), std::process::id());
+        // Clocks go back, and process ids of other machines and containers are the same.
+        let id = format!("{:016x}-{:08x}", clock::unix_now(), random()? as u32);
         // Elsewhere a chunk costs a request more than a copy.
         let is_lent = codec.is_identity() && storage.path_taken().direct;
         let apart = if is_lent { source.lent(options.chunk_bytes / 2) } else { Vec::new() };
@@ -149,7 +129,8 @@ impl<'a> Job<'a> {
         let most = cuts.iter().map(|cut| piece_range(source.members(), cut.offset, cut.len as u64).len()).max();
         let bound = align_up(codec.bound(options.chunk_bytes, most.unwrap_or(1)));
         limits::check_extent(bound as u64)?;
-        Ok(Self { source, storage, options, id, bound, cuts, next: AtomicUsize::new(0) })
+        let (next, created) = (AtomicUsize::new(0), Mutex::default());
+        Ok(Self { source, storage, options, id, bound, cuts, next, created })
     }
 
     /// The next chunk, now the caller's.
@@ -182,17 +163,28 @@ impl<'a> Job<'a> {
         self.options.in_flight() * self.bound + align_up(self.options.chunk_bytes)
     }
 
-    /// Better to say now what cannot work than in the middle.
-    fn check_room(&self) -> Result<()> {
+    /// Better to say now what cannot work than in the middle. Orphans go now only if their room is needed, and is enough;
+    /// returns those that stay until the new checkpoint is proven.
+    fn make_room(&self, orphans: Vec<Unneeded>) -> Result<Vec<Unneeded>> {
+        let needed = self.source.bytes();
+        let Some(free) = self.storage.free_bytes()?.filter(|free| *free < needed) else { return Ok(orphans) };
+        let freed: u64 = orphans.iter().map(|orphan| orphan.bytes(self.storage)).sum();
         let identity = matches!(self.options.codec, CodecName::None | CodecName::Tar);
-        match self.storage.free_bytes()? {
-            Some(free) if identity && free < self.source.bytes() => Err(Error::failed(format!(
-                "no room: the checkpoint needs {} bytes and {free} are free. Nothing was written",
-                self.source.bytes()
+        if identity && free.saturating_add(freed) < needed {
+            return Err(Error::failed(format!(
+                "no room: the checkpoint needs {needed} bytes and {free} are free. Nothing was written"
             ))
-            .hint("free some space, or use a smaller --size")),
-            _ => Ok(()),
+            .hint("free some space, or use a smaller --size"));
         }
+        orphans.iter().try_for_each(|orphan| orphan.remove(self.storage))?;
+        Ok(Vec::new())
+    }
+
+    /// Makes the shard `name`, which must not exist.
+    pub(super) fn create(&self, name: &str) -> Result<Arc<dyn File>> {
+        let file = self.storage.create(name)?;
+        self.created.lock().expect("no panic while held").push(name.into());
+        Ok(file)
     }
 
     pub(super) fn shard_name(&self, index: usize, codec: &dyn Codec) -> String {
@@ -243,29 +235,30 @@ impl<'a> Job<'a> {
         manifest
     }
 
-    /// Puts the manifest in place: from then on the checkpoint is the new one.
+    /// Puts the manifest in place: from then on the checkpoint is the new one. All its shards are there, see
+    /// [`Stream::run`].
     ///
     /// A manifest that failed to be put may be there all the same (its answer was lost, or the directory could not be
-    /// synced), or, in a bucket, still come. So the shards go only when that is ruled out: whichever manifest is found
-    /// later, it restores.
-    fn commit(&self, manifest: &[u8]) -> Result<()> {
-        let put = self.storage.sync().and_then(|()| self.storage.put(MANIFEST, manifest));
-        let Err(error) = put else { return Ok(()) };
-        let found = self.storage.get(MANIFEST);
-        if self.storage.locks() && found.is_ok_and(|found| found.as_deref() != Some(manifest)) {
-            self.remove_shards();
-        }
-        Err(error)
+    /// synced), or, in a bucket, still come; and what is read then may be a cache's. So the shards go only when the storage
+    /// says that nothing was put: whichever manifest is found later, it restores.
+    fn commit(&self, manifest: &[u8], existing: &Existing) -> Result<Proven> {
+        let prepared = self.storage.sync().and_then(|()| existing.set_aside(self.storage));
+        prepared.inspect_err(|_| self.remove_shards())?;
+        self.storage.put(MANIFEST, manifest).map_err(|failed| {
+            if !failed.may_be_there {
+                self.remove_shards();
+            }
+            failed.error
+        })?;
+        Proven::by_reading(self.storage, manifest)
     }
 
     /// Tidies up after a failure, whose cause is what matters: a shard that stays is an orphan, for the next save or `clean`.
     fn remove_shards(&self) {
         self.storage.resume();
-        let ours = format!("shard-{}-", self.id);
-        for name in self.storage.list().unwrap_or_default() {
-            if name.starts_with(&ours) {
-                let _ = self.storage.remove(&name);
-            }
+        let created = std::mem::take(&mut *self.created.lock().expect("no panic while held"));
+        for shard in Unneeded::of_failed(created) {
+            let _ = shard.remove(self.storage);
         }
     }
 }

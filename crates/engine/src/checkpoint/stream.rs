@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::cut::Cut;
 use super::digest;
+use super::existing::not_there;
 use super::manifest::{Chunk, Digest, Shard};
 use super::save::Job;
 use super::state::{Next, pieces};
@@ -48,7 +49,7 @@ impl<'a> Stream<'a> {
         let options = job.options;
         let codec = job.codec()?;
         let name = job.shard_name(index, &*codec);
-        let file = job.storage.create(&name)?;
+        let file = job.create(&name)?;
         let queue = job.storage.queue(&[Arc::clone(&file)], options.in_flight() as u32, arena)?;
         let staging_bytes = align_up(options.chunk_bytes);
         // SAFETY: the arena belongs to this worker, and the ranges are disjoint.
@@ -82,6 +83,7 @@ impl<'a> Stream<'a> {
         self.file.truncate(self.cursor)?;
         self.file.sync()?;
         meter.sync_latency.record(clock::now() - transferred_ns);
+        self.check_stored()?;
         let shard = Shard {
             name: self.name,
             bytes: self.cursor,
@@ -89,6 +91,17 @@ impl<'a> Stream<'a> {
             trailer_digest: Digest(if trailer.is_empty() { 0 } else { digest(trailer) }),
         };
         Ok(Written { shard, chunks: self.chunks, transferred_ns })
+    }
+
+    /// Looks at the shard by its name: no manifest names one that is not there, whatever the storage has said.
+    fn check_stored(&self) -> Result<()> {
+        let storage = self.job.storage;
+        let is_missing = |error: &Error| error.errno() == Some(libc::ENOENT);
+        match storage.keeps().then(|| storage.open(&self.name).and_then(|file| file.size())) {
+            Some(Ok(bytes)) if bytes != self.cursor => Err(not_there(&self.name)),
+            Some(Err(error)) if is_missing(&error) => Err(not_there(&self.name)),
+            looked => looked.transpose().map(drop),
+        }
     }
 
     /// Encodes a chunk and starts its write.

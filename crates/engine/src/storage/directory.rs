@@ -3,21 +3,23 @@
 mod direct;
 mod file;
 mod lock;
+mod plain;
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{OFlags, statvfs};
 
 use self::file::DirectoryFile;
-use super::{File, Lock, Queue, Storage};
+use super::{File, Lock, NotPut, Queue, SMALL_BYTES, Storage, too_long};
 use crate::buffer::{ALIGN, Arena};
 use crate::error::{Error, Result};
 use crate::measure::{cache, clock, extents, mount};
+use crate::random::random;
 use crate::record::{Cache, Extents, PathTaken};
 
 /// How a storage in a directory moves bytes: the one thing in which they differ.
@@ -37,6 +39,8 @@ pub struct Directory {
     queueing: Box<dyn Queueing>,
     path: PathBuf,
     direct: bool,
+    /// Permission bits of the files that are made.
+    mode: u32,
     alignment_bytes: u64,
     memory_alignment: usize,
     filesystem: String,
@@ -54,8 +58,8 @@ impl Directory {
         if direct && matches!(filesystem.as_str(), "tmpfs" | "ramfs") {
             return Err(direct::refused(path, &filesystem));
         }
-        let path = path.to_path_buf();
-        Self { queueing, path, direct, alignment_bytes: 0, memory_alignment: 1, filesystem }.aligned()
+        let (path, mode) = (path.to_path_buf(), private(metadata.mode()));
+        Self { queueing, path, direct, mode, alignment_bytes: 0, memory_alignment: 1, filesystem }.aligned()
     }
 
     /// Asks the filesystem what direct I/O needs (statx, Linux 6.1 and later); a page is always enough.
@@ -96,7 +100,7 @@ impl Directory {
 
     fn create_file(&self, path: &Path) -> Result<fs::File> {
         let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create_new(true);
+        options.read(true).write(true).create_new(true).mode(self.mode);
         self.open_with(options, "create", path)
     }
 
@@ -107,11 +111,9 @@ impl Directory {
         Ok(Arc::new(DirectoryFile { file: self.open_with(options, "open", &path)?, path }))
     }
 
-    fn open_with(&self, mut options: fs::OpenOptions, what: &str, path: &Path) -> Result<fs::File> {
-        if self.direct {
-            options.custom_flags(OFlags::DIRECT.bits() as i32);
-        }
-        options.open(path).map_err(|e| match e.raw_os_error() {
+    fn open_with(&self, options: fs::OpenOptions, what: &str, path: &Path) -> Result<fs::File> {
+        let flags = if self.direct { OFlags::DIRECT } else { OFlags::empty() };
+        plain::open(options, flags, path).map_err(|e| match e.raw_os_error() {
             Some(libc::EINVAL) if self.direct => {
                 // The kernel creates the file before it refuses the flag. One that we only open is never removed.
                 if what == "create" {
@@ -124,8 +126,32 @@ impl Directory {
     }
 
     fn opened(&self, names: &[String]) -> Result<Vec<fs::File>> {
-        let open = |path: PathBuf| fs::File::open(&path).map_err(|e| Error::io("open", &path, e));
-        names.iter().map(|name| open(self.path.join(name))).collect()
+        names.iter().map(|name| self.opened_one(name)).collect()
+    }
+
+    /// A file to ask about, or to read by the page cache.
+    fn opened_one(&self, name: &str) -> Result<fs::File> {
+        let path = self.path.join(name);
+        plain::open_for_reading(&path).map_err(|e| Error::io("open", &path, e))
+    }
+
+    /// Makes a new file of `bytes` beside the others, durably but for its name, and puts it in the place of `path`.
+    fn write_and_rename(&self, bytes: &[u8], path: &Path) -> std::result::Result<(), NotPut> {
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(format!(".{:016x}.partial", random().map_err(NotPut::surely)?));
+        let partial = PathBuf::from(partial);
+        let wrong = |e| Error::io("write", path, e);
+        // A name of its own, and new: nobody can have put a link there.
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true).mode(self.mode);
+        let mut file = plain::open(options, OFlags::empty(), &partial).map_err(|e| NotPut::surely(wrong(e)))?;
+        let written = file.write_all(bytes).and_then(|()| file.sync_all());
+        let renamed = match written {
+            Err(e) => Err(NotPut::surely(wrong(e))),
+            // Over a network it may have happened, and the answer been lost.
+            Ok(()) => fs::rename(&partial, path).map_err(|e| NotPut::perhaps(wrong(e))),
+        };
+        renamed.inspect_err(|_| drop(fs::remove_file(&partial)))
     }
 }
 
@@ -183,26 +209,21 @@ impl Storage for Directory {
     }
 
     /// Temporary file, fsync, rename, fsync of the directory.
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        let path = self.path.join(name);
-        let partial = self.path.join(format!("{name}.partial"));
-        let written = fs::File::create(&partial).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&partial, &path)
-        });
-        if let Err(e) = written {
-            let _ = fs::remove_file(&partial);
-            return Err(Error::io("write", &path, e));
-        }
-        self.sync()
+    fn put(&self, name: &str, bytes: &[u8]) -> std::result::Result<(), NotPut> {
+        self.write_and_rename(bytes, &self.path.join(name))?;
+        self.sync().map_err(NotPut::perhaps)
     }
 
     /// The whole of `name`, if it exists.
     fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.path.join(name);
         let mut bytes = Vec::new();
-        match fs::File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+        let read = |file: fs::File| match file.metadata()?.len() {
+            long if long > SMALL_BYTES => Ok(long),
+            _ => file.take(SMALL_BYTES + 1).read_to_end(&mut bytes).map(|read| read as u64),
+        };
+        match plain::open_for_reading(&path).and_then(read) {
+            Ok(long) if long > SMALL_BYTES => Err(too_long(&path, long)),
             Ok(_) => Ok(Some(bytes)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(Error::io("read", &path, e)),
@@ -234,7 +255,7 @@ impl Storage for Directory {
 
     /// fsync of the directory.
     fn sync(&self) -> Result<()> {
-        let synced = fs::File::open(&self.path).and_then(|directory| directory.sync_all());
+        let synced = plain::open_directory(&self.path).and_then(|directory| directory.sync_all());
         synced.map_err(|e| Error::io("fsync the directory", &self.path, e))
     }
 
@@ -245,9 +266,9 @@ impl Storage for Directory {
     /// Writes back and drops the clean pages of `names`.
     fn evict(&self, names: &[String]) -> Result<()> {
         // One at a time: there may be more than a process may open.
-        names.iter().map(|name| self.path.join(name)).try_for_each(|path| {
-            let file = fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?;
-            cache::evict(file.as_fd()).map_err(|e| Error::io("drop the cache of", &path, e))
+        names.iter().try_for_each(|name| {
+            let evicted = cache::evict(self.opened_one(name)?.as_fd());
+            evicted.map_err(|e| Error::io("drop the cache of", &self.path.join(name), e))
         })
     }
 
@@ -265,6 +286,13 @@ impl Storage for Directory {
         let files = self.opened(names)?;
         Ok((cache::residency(&files), Some(extents::of(&files))))
     }
+}
+
+/// The mode of files in a directory of this one: its owner's alone, and its group's where the directory says with its
+/// set-group-ID bit that what is in it belongs to the group.
+fn private(directory: u32) -> u32 {
+    let is_shared = directory & libc::S_ISGID != 0;
+    0o600 | if is_shared { directory & 0o060 } else { 0 }
 }
 
 #[cfg(test)]

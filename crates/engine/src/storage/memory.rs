@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::null::no_page_cache;
 use super::synchronous::Synchronous;
-use super::{File, Lock, Queue, Storage};
+use super::{File, Lock, NotPut, Queue, Storage};
 use crate::buffer::Arena;
 use crate::error::{Error, Result};
 use crate::record::{Cache, PathTaken};
@@ -86,7 +86,7 @@ impl Storage for Memory {
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         Ok(Box::new(Synchronous::new(files)))
     }
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    fn put(&self, name: &str, bytes: &[u8]) -> std::result::Result<(), NotPut> {
         self.insert(name, bytes.to_vec());
         Ok(())
     }

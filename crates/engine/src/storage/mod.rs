@@ -138,9 +138,9 @@ pub trait Storage: Send + Sync {
     }
 
     /// Replaces the small file `name` by `bytes`, durably and at once: a reader sees the old or the new, whole.
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<()>;
+    fn put(&self, name: &str, bytes: &[u8]) -> std::result::Result<(), NotPut>;
 
-    /// The whole of the small file `name`, or `None` if there is none.
+    /// The whole of the small file `name`, or `None` if there is none. One of more than [`SMALL_BYTES`] is an error.
     fn get(&self, name: &str) -> Result<Option<Vec<u8>>>;
 
     /// Names of all files here, sorted.
@@ -182,6 +182,35 @@ pub trait Storage: Send + Sync {
     fn look(&self, names: &[String]) -> Result<(Cache, Option<Extents>)> {
         Ok((self.residency(names)?, self.extents(names)?))
     }
+}
+
+/// The longest file that [`Storage::get`] reads: what stands there was perhaps not written by us.
+pub const SMALL_BYTES: u64 = 128 << 20;
+
+/// Why a small file was not put.
+#[derive(Debug)]
+pub struct NotPut {
+    /// What went wrong.
+    pub error: Error,
+    /// Whether a reader may find it all the same, now or later: it was put and the answer was lost, or it is not durable.
+    pub may_be_there: bool,
+}
+
+impl NotPut {
+    /// Nothing was replaced.
+    pub fn surely(error: Error) -> Self {
+        Self { error, may_be_there: false }
+    }
+
+    /// Nobody knows.
+    pub fn perhaps(error: Error) -> Self {
+        Self { error, may_be_there: true }
+    }
+}
+
+/// What is said of a small file that is longer than [`SMALL_BYTES`].
+pub(crate) fn too_long(path: &Path, bytes: u64) -> Error {
+    Error::corrupt(format!("{} has {bytes} bytes; at most {SMALL_BYTES} are read", path.display()))
 }
 
 /// Held while writing; released on drop.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::synchronous::Synchronous;
-use super::{File, Lock, Queue, Storage};
+use super::{File, Lock, NotPut, Queue, Storage};
 use crate::buffer::Arena;
 use crate::error::{Error, Result};
 use crate::record::{Cache, PathTaken};
@@ -54,7 +54,7 @@ impl Storage for Null {
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         Ok(Box::new(Synchronous::new(files)))
     }
-    fn put(&self, _: &str, _: &[u8]) -> Result<()> {
+    fn put(&self, _: &str, _: &[u8]) -> std::result::Result<(), NotPut> {
         Ok(())
     }
     fn get(&self, _: &str) -> Result<Option<Vec<u8>>> {

@@ -14,7 +14,7 @@ use object_store::{ObjectStoreExt, PutPayload};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{File, Lock, Queue, Storage, Target};
+use super::{File, Lock, NotPut, Queue, Storage, Target};
 use crate::buffer::{ALIGN, Arena};
 use crate::error::{Error, Result};
 use crate::record::{Cache, PathTaken};
@@ -222,9 +222,9 @@ impl Storage for Object {
         Ok(Box::new(whole::WholeQueue::new(&self.place, names)))
     }
     /// One request: readers see the old object or the new one. Where its answer was lost, the object says what happened.
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    fn put(&self, name: &str, bytes: &[u8]) -> std::result::Result<(), NotPut> {
         match self.place.put("write", name, &PutPayload::from(bytes.to_vec())) {
-            Err(e) if !self.get(name).is_ok_and(|found| found.as_deref() == Some(bytes)) => Err(e),
+            Err(e) if !self.get(name).is_ok_and(|found| found.as_deref() == Some(bytes)) => Err(NotPut::perhaps(e)),
             _ => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use savemark_engine::buffer::Arena;
 use savemark_engine::record::{Cache, PathTaken};
-use savemark_engine::storage::{Completion, File, Lock, Op, Operation, Queue};
+use savemark_engine::storage::{Completion, File, Lock, NotPut, Op, Operation, Queue};
 
 pub struct Failing {
     inner: Arc<dyn Storage>,
@@ -83,14 +83,17 @@ impl Storage for Failing {
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>, Error> {
         Ok(Box::new(Full { files: files.to_vec(), left: Arc::clone(&self.left), done: Vec::new() }))
     }
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), NotPut> {
         if let Some(marker) = &self.hang {
             fs::write(marker, "").unwrap();
             std::thread::sleep(Duration::from_secs(3600));
         }
         match self.manifest {
             true => self.inner.put(name, bytes),
-            false => Err(Error::io("write", &PathBuf::from(name), io::Error::from_raw_os_error(libc::EIO))),
+            false => {
+                let error = io::Error::from_raw_os_error(libc::EIO);
+                Err(NotPut::surely(Error::io("write", &PathBuf::from(name), error)))
+            }
         }
     }
     fn get(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::plain::open_directory;
 use crate::error::{Error, Result};
 use crate::storage::Lock;
 
 /// flock on the directory itself: no lock file to leave behind, and the kernel releases it on `kill -9`.
 pub fn take(path: &Path) -> Result<Box<dyn Lock>> {
-    let directory = fs::File::open(path).map_err(|e| Error::io("open", path, e))?;
+    let directory = open_directory(path).map_err(|e| Error::io("open", path, e))?;
     match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Box::new(Held(directory))),
         Err(rustix::io::Errno::WOULDBLOCK) => {

@@ -16,6 +16,7 @@ use super::stop::Stop;
 use super::{ObjectOptions, reason};
 use crate::error::{Error, Result};
 use crate::measure::clock;
+use crate::storage::{SMALL_BYTES, too_long};
 
 /// What a bucket's client can do.
 pub trait Store: ObjectStore + MultipartStore {}
@@ -136,10 +137,15 @@ impl Place {
         let read = || async {
             let found = self.store.get(&key).await?;
             let size = found.meta.size;
+            if size > SMALL_BYTES {
+                return Ok(Err(size));
+            }
             let bytes = found.bytes().await?;
-            if bytes.len() as u64 == size { Ok(bytes.to_vec()) } else { Err(cut(bytes.len() as u64, size)) }
+            if bytes.len() as u64 == size { Ok(Ok(bytes.to_vec())) } else { Err(cut(bytes.len() as u64, size)) }
         };
-        present(self.stop.wait(again(self.options.retries, read))?).map_err(|e| self.explain("read", name, &e))
+        let found = present(self.stop.wait(again(self.options.retries, read))?);
+        let found = found.map_err(|e| self.explain("read", name, &e))?;
+        found.transpose().map_err(|size| too_long(self.url_of(name).as_ref(), size))
     }
 
     /// Prefixes and objects directly below this one, sorted.

@@ -194,7 +194,7 @@ impl Workload for Block<'_> {
             // After the last byte of all ranks: what a killed trial leaves is laid out anew.
             bench.control.meet("the end of laying out", &[])?;
             if bench.ranks.is_first() {
-                bench.storage.put(&self.mark(bench), b"laid out\n")?;
+                bench.storage.put(&self.mark(bench), b"laid out\n").map_err(|not_put| not_put.error)?;
             }
             self.kept = true;
         }
