@@ -309,7 +309,8 @@ def test_the_catalogue_says_everything(folder):
     assert {f"HC-{n:02}" for n in range(1, 42)} == {entry.id for entry in catalogue()}
 
 
-def test_settings_that_overlap_are_tied_and_others_are_not(folder):
+def test_settings_that_overlap_are_tied_and_others_are_not(tmp_path):
+    folder = make_run(tmp_path, Made(codecs=("none", "zstd"), streams=(0, 4), repeats=6))
     assert judge(folder)["HC-18"].verdict is OK
 
     def level(entry, phase):

@@ -219,7 +219,7 @@ def test_an_iozone_log_that_ends_early_is_refused(bring):
 FIRES = {
     "5_runs_s3_gpu.csv": {"HC-01", "HC-09", "HC-11", "HC-17", "HC-18"},
     "5_runs_cedana_gpu.csv": {"HC-01", "HC-09", "HC-11", "HC-17", "HC-18"},
-    "5_runs_gpu_local_storage_stress.csv": {"HC-01", "HC-09", "HC-11", "HC-17"},
+    "5_runs_gpu_local_storage_stress.csv": {"HC-01", "HC-09", "HC-11", "HC-17", "HC-18"},
     "3_runs_s3.csv": {"HC-01", "HC-09", "HC-11", "HC-17", "HC-18", "HC-20"},
     "disk_speeds": {"HC-01", "HC-02", "HC-03"},
 }

@@ -8,7 +8,6 @@ import pytest
 
 from savemark.stats import (
     Ceiling,
-    group_of_best,
     holm,
     limit,
     mann_whitney,
@@ -95,33 +94,6 @@ def test_many_repeats_are_compared_by_the_normal_approximation():
 def test_holm():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([]) == []
-
-
-def test_few_repeats_group_by_overlap_and_claim_nothing():
-    samples = [[1.0, 1.1, 1.2], [1.15, 1.3, 1.4], [2.0, 2.1, 2.2]]
-    found = group_of_best(samples, [1.1, 1.3, 2.1])
-    assert (found.best, found.tied, found.tested) == (0, (1,), False)
-    assert found.needed == 5
-
-
-def test_enough_repeats_are_tested():
-    base = [1.00, 1.01, 1.02, 1.03, 1.04, 1.05]
-    samples = [base, [x + 0.005 for x in base], [x + 1 for x in base]]
-    found = group_of_best(samples, [median(s) for s in samples])
-    assert (found.best, found.tied, found.tested) == (0, (1,), True)
-    assert found.p_adjusted[2] == pytest.approx(2 * 2 / 924)
-
-
-def test_a_tied_setting_is_near_only_if_its_median_is():
-    """Wide ranges tie everything; that does not make a setting a third slower as good."""
-    samples = [[1.0, 1.1, 2.0], [1.1, 1.15, 1.9], [1.3, 1.5, 1.6]]
-    found = group_of_best(samples, [median(s) for s in samples])
-    assert (found.best, found.tied, found.near) == (0, (1, 2), (0, 1))
-
-
-def test_a_single_setting_has_no_rivals():
-    found = group_of_best([[1.0]], [1.0])
-    assert (found.best, found.tied, found.tested) == (0, (), False)
 
 
 def test_rates_come_from_times():

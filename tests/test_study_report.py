@@ -100,8 +100,14 @@ def test_the_corrected_comparison_has_common_cells_only_and_names_the_rest(small
 
 def test_storages_that_repeats_cannot_tell_apart_are_marked_as_tied(tmp_path):
     a, b = tmp_path / "a.csv", tmp_path / "b.csv"
-    a.write_text(f"{COLUMNS}\nnone,0,1,1,1\nnone,0,1,3,2\nlz4,0,1,1,1\nlz4,0,1,2,2\n")
-    b.write_text(f"{COLUMNS}\nnone,0,1,2,1\nnone,0,1,4,2\nlz4,0,9,9,1\nlz4,0,9,8,2\n")
+    a.write_text(
+        f"{COLUMNS}\nnone,0,1,1,1\nnone,0,1,3,2\nnone,0,1,2,3\n"
+        "lz4,0,1,1,1\nlz4,0,1,2,2\nlz4,0,1,1,3\n"
+    )
+    b.write_text(
+        f"{COLUMNS}\nnone,0,1,2.5,1\nnone,0,1,4,2\nnone,0,1,1.5,3\n"
+        "lz4,0,9,9,1\nlz4,0,9,8,2\nlz4,0,9,9,3\n"
+    )
     lines = table(analyse(imported(tmp_path / "run", a, b)), "Storages, corrected")
     marks = {line[0]: [cell[-1] for cell in line[1:]] for line in lines}
     assert marks == {"none × 0": ["◀", "="], "lz4 × 0": ["◀", "]"]}

@@ -95,8 +95,9 @@ def _weighed(result: TargetResult) -> list[Cell]:
 def _of_ranking(goal: str, found: Ranking | None) -> Best | None:
     if found is None:
         return None
-    test = "exact Mann-Whitney, Holm-corrected" if found.tested else "ranges of the repeats overlap"
-    return Best(goal, found.best, found.tied, f"{test}; within 5 % of the best the least CPU")
+    return Best(
+        goal, found.best, found.tied, f"{_rule(found.test)}; within 5 % of the best the least CPU"
+    )
 
 
 def _bytes(cells: Sequence[Cell], scales: Scales) -> Best:
@@ -107,13 +108,22 @@ def _bytes(cells: Sequence[Cell], scales: Scales) -> Best:
 
 
 def _cpu(cells: Sequence[Cell], scales: Scales) -> Best:
-    samples = [cell.cpu_samples for cell in cells]
-    group = group_of_best(samples, [median(each) for each in samples])
+    group = group_of_best([_cpu_by_repeat(cell) for cell in cells])
     near = [cells[i] for i in group.near]
     far = tuple(cells[i] for i in group.tied if i not in group.near)
-    test = "exact Mann-Whitney, Holm-corrected" if group.tested else "ranges of the repeats overlap"
-    found = _fastest("cpu", near, scales, f"{test}; within 5 % of the best the least time")
+    rule = f"{_rule(group.test)}; within 5 % of the best the least time"
+    found = _fastest("cpu", near, scales, rule)
     return replace(found, tied=(*found.tied, *far))
+
+
+def _rule(test: str) -> str:
+    return f"not told apart by {test}" if test else "too few repeats to tell anything apart"
+
+
+def _cpu_by_repeat(cell: Cell) -> dict[int, float]:
+    """What a cell cost in each repeat, as its times are known by repeat."""
+    assert cell.total is not None  # cells without one do not compete
+    return dict(zip(cell.total.by_repeat, cell.cpu_samples, strict=True))
 
 
 def _balanced(cells: Sequence[Cell], scales: Scales) -> Best:

@@ -51,6 +51,17 @@ def percent(share: float) -> str:
     return f"{share:.0%}".replace("%", " %") if share >= 0.1 else f"{share:.1%}".replace("%", " %")
 
 
+def difference(share: float | None) -> str:
+    """`a difference of 12 %`, `a cost 3.4 times as high`; of a cost that may be 0, no number."""
+    if share is None:
+        return "a difference"
+    return (
+        f"a difference of {percent(share)}"
+        if share < 1
+        else f"a cost {1 + share:.2g} times as high"
+    )
+
+
 def rate(bytes_per_s: float) -> str:
     """Decimal megabytes per second, as the tables' unit is decimal too."""
     return f"{bytes_per_s / 1e6:.4g} MB/s"

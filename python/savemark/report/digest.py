@@ -64,14 +64,11 @@ def _target(result: TargetResult) -> dict[str, Any]:
 def _ranking(found: Ranking | None) -> dict[str, Any] | None:
     if found is None:
         return None
-    rule = (
-        "exact Mann-Whitney, Holm" if found.tested else "ranges overlap (too few repeats to test)"
-    )
     return {
         "setting": found.best.setting,
         "tied": [cell.setting for cell in found.tied],
-        "rule": rule,
-        "repeats_needed_for_a_test": found.needed,
+        "rule": found.test or "too few repeats to test",
+        "findable_share": found.findable,
     }
 
 

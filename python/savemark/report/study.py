@@ -75,5 +75,5 @@ def common(same: list[Part]) -> list[tuple[str, int]]:
 def leading(same: list[Part], cell: tuple[str, int]) -> set[str]:
     """Return the storages that the repeats cannot tell from the fastest one in this cell."""
     totals = [part.total(*cell) for part in same]
-    group = group_of_best([t.samples for t in totals], [t.median for t in totals])
+    group = group_of_best([total.by_repeat for total in totals])
     return {same[i].label for i in (group.best, *group.tied)}

@@ -9,6 +9,7 @@ import polars as pl
 from savemark.checks import Finding
 from savemark.checks.flush import PROMISES
 from savemark.checks.repeats import leader
+from savemark.checks.wording import difference
 from savemark.report import expecting, io500
 from savemark.report.analysis import Analysis
 from savemark.report.words import both, gbs, percent, seconds, speed, where
@@ -91,18 +92,17 @@ def _ties(found: Ranking) -> str:
     if found.compared == 1:
         return " (the only setting measured)"
     repeats = f"{found.best.n} repeat{'s' * (found.best.n > 1)}"
-    if found.tied:
-        names = both([cell.setting for cell in found.tied])
-        leads = found.best is found.fastest
-        why = "the smallest median" if leads else "the least CPU within 5 % of the fastest"
+    if not found.tied:
+        return f" (the fastest of {found.compared}, p < 0.05 over all pairs)"
+    names = both([cell.setting for cell in found.tied])
+    if len(found.tied) == found.compared - 1 > 2:
+        names = f"any of the other {len(found.tied)} settings"
+    leads = found.best is found.fastest
+    why = "the smallest median" if leads else "the least CPU within 5 % of the fastest"
+    if found.findable is None:
         return f" ({why}; {repeats} cannot tell it from {names})"
-    if found.best.n == 1:
-        return f" (the fastest of {found.compared} in one repeat each, which proves nothing)"
-    if found.tested:
-        return f" (the fastest of {found.compared}, Holm-corrected p < 0.05)"
-    return (
-        f" (faster in all {repeats} than any other setting; {found.needed} repeats could prove it)"
-    )
+    seen = f"{difference(found.findable)} would show in 4 of 5 such runs"
+    return f" ({why}; {repeats} cannot tell it from {names}, where {seen})"
 
 
 def _speeds(found: Ranking, result: TargetResult) -> str:

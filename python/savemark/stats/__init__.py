@@ -3,7 +3,7 @@
 from savemark.stats.ceilings import Ceiling, Ceilings, Limit, limit, rate
 from savemark.stats.cells import TOTAL, Cell, PhaseStat
 from savemark.stats.change import Change, change_point
-from savemark.stats.compare import group_of_best, holm, mann_whitney
+from savemark.stats.compare import holm, mann_whitney
 from savemark.stats.effect import Effect, difference_of_medians, ratio_of_medians
 from savemark.stats.modes import Modes, two_modes
 from savemark.stats.nested import Components, components
@@ -15,6 +15,7 @@ from savemark.stats.repeats import (
 )
 from savemark.stats.results import Ranking, TargetResult, results
 from savemark.stats.spread import Spread, median, spread
+from savemark.stats.ties import group_of_best
 from savemark.stats.trend import Trend, mann_kendall
 
 __all__ = [

@@ -164,6 +164,7 @@ def cells(frame: pl.DataFrame, label: str, of: Ceilings, cores: int | None) -> l
     # What a trial did in all, and the most that one of its phases did: the size of its work.
     trials = good.group_by("setting", "index", maintain_order=True).agg(
         pl.col(SUMMED).sum(),
+        pl.col("repeat").first(),
         most_bytes=pl.col("user_bytes").max(),
         most_operations=pl.col("io_count").max(),
         phases=pl.col("phase").len(),
@@ -195,7 +196,7 @@ def _cell(label: str, head: Row, phases: Sequence[Row], trials: Sequence[Row], b
         streams=streams,
         factors={"codec": codec, "streams": streams},
         phases=found,
-        total=spread([row["elapsed_ns"] / 1e9 for row in trials]) if trials else None,
+        total=_over(trials, [row["elapsed_ns"] / 1e9 for row in trials]) if trials else None,
         failed=int(head["failed"]),
         variant=str(head["variant"] or ""),
         given=str(head["given"] or ""),
@@ -207,11 +208,17 @@ def _cell(label: str, head: Row, phases: Sequence[Row], trials: Sequence[Row], b
 
 def _paces(phases: Sequence[Row], trials: Sequence[Row], work: dict[int, int]) -> dict[str, Spread]:
     """Seconds per unit of work of each repeat: of each phase, and of all together."""
-    found = {TOTAL: spread(row["elapsed_ns"] / 1e9 / work[row["index"]] for row in trials)}
+    found = {TOTAL: _over(trials, [r["elapsed_ns"] / 1e9 / work[r["index"]] for r in trials])}
     for row in phases:
         timed = zip(row["index"], row["elapsed_ns"], strict=True)
-        found[row["phase"]] = spread(max(ns, 1) / 1e9 / work[index] for index, ns in timed)
+        paces = [max(ns, 1) / 1e9 / work[index] for index, ns in timed]
+        found[row["phase"]] = spread(paces, repeats=row["repeat"])
     return found
+
+
+def _over(trials: Sequence[Row], values: Sequence[float]) -> Spread:
+    """The spread of a value of each trial."""
+    return spread(values, repeats=[row["repeat"] for row in trials])
 
 
 def _cpu_s_per_gib(trial: Row) -> float:
@@ -241,7 +248,7 @@ def _phase(row: Row, bound: Limit | None) -> PhaseStat:
     first, apart = _first(row) if row["workload"] in SHARED_OUT else (0.0, 0.0)
     return PhaseStat(
         name=str(row["phase"]),
-        seconds=spread(seconds),
+        seconds=spread(seconds, repeats=row["repeat"]),
         trials=tuple(sorted(zip(row["repeat"], seconds, strict=True))),
         user_bytes=sorted(user)[len(user) // 2],
         stored_bytes=sorted(stored)[len(stored) // 2],

@@ -1,4 +1,4 @@
-"""Which settings the repeats can tell apart from the fastest one."""
+"""Whether a difference between two samples can be chance."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ import itertools
 import math
 from bisect import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-
-from savemark.stats.repeats import ALPHA, repeats_needed
 
 # Repeats of each side up to which the distribution is computed.
 EXACT_UP_TO = 100
-# A cost decides only between settings whose medians are so near to the best one (our choice): that
-# repeats cannot tell two apart does not make them equal (Altman & Bland, BMJ 311, 1995, 485).
-NEAR = 1.05
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
@@ -81,48 +75,6 @@ def holm(p_values: Sequence[float], weights: Sequence[float] | None = None) -> l
         running = max(running, min(1.0, left * p_values[i] / given[i]))
         adjusted[i] = running
     return adjusted
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The best of some settings, what cannot be told from it, and by which rule.
-
-    `near` are the best and those of the tied whose medians are at most 5 % above its own.
-    """
-
-    best: int
-    tied: tuple[int, ...]
-    near: tuple[int, ...]
-    tested: bool
-    needed: int
-    p_adjusted: tuple[float | None, ...]
-
-
-def group_of_best(samples: Sequence[Sequence[float]], medians: Sequence[float]) -> Group:
-    """The best (smallest median) and everything that is not shown to be slower than it.
-
-    Rule. With enough repeats (`repeats_needed`), a setting is out of the group if its exact
-    Mann-Whitney p against the best, Holm-corrected over all of them, is below 0.05 (HC-18;
-    Hoefler & Belli, SC'15, rule 7). With fewer, no such test can succeed, so no significance is
-    claimed: a setting is out of the group only if its every repeat was slower than every repeat
-    of the best, that is, if the ranges do not overlap. That is the strongest order these data
-    can show, and the wording must say that it is not a test (HC-17).
-    """
-    best = min(range(len(samples)), key=lambda i: medians[i])
-    others = [i for i in range(len(samples)) if i != best]
-    needed = repeats_needed(len(others))
-    tested = all(len(each) >= needed for each in samples)
-    p_adjusted: list[float | None] = [None] * len(samples)
-    if tested and others:
-        p_values = [mann_whitney(samples[i], samples[best]) for i in others]
-        for i, p in zip(others, holm(p_values), strict=True):
-            p_adjusted[i] = p
-        tied = [i for i in others if (p_adjusted[i] or 0.0) >= ALPHA]
-    else:
-        tied = [i for i in others if min(samples[i]) <= max(samples[best])]
-    tied.sort(key=lambda i: medians[i])
-    near = [best, *(i for i in tied if medians[i] <= NEAR * medians[best])]
-    return Group(best, tuple(tied), tuple(near), tested and bool(others), needed, tuple(p_adjusted))
 
 
 def _permuted(a: Sequence[float], b: Sequence[float]) -> float:

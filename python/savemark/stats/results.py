@@ -10,8 +10,8 @@ import polars as pl
 from savemark.records import Run, cores, phases
 from savemark.stats.ceilings import Ceilings, ceilings
 from savemark.stats.cells import TOTAL, Cell, cells
-from savemark.stats.compare import group_of_best
 from savemark.stats.spread import Spread
+from savemark.stats.ties import group_of_best
 
 # Amounts that differ by less are the same work: a last block, the padding of a codec.
 UNLIKE = 1.02
@@ -30,10 +30,20 @@ class Ranking:
     best: Cell
     fastest: Cell
     tied: tuple[Cell, ...]
-    tested: bool
-    needed: int
+    test: str  # by which the tied were held against the fastest; empty where none can be made
+    findable: float | None  # the difference, as a share, that 4 of 5 such runs would show
     compared: int
     p_adjusted: dict[str, float]
+
+    @property
+    def tested(self) -> bool:
+        """Whether the repeats allow a test."""
+        return bool(self.test)
+
+    @property
+    def repeats(self) -> int:
+        """The fewest repeats among the best and what is tied with it."""
+        return min(cell.n for cell in (self.best, *self.tied))
 
     @property
     def settings(self) -> set[str]:
@@ -61,8 +71,7 @@ class TargetResult:
         entrants = [cell for cell in self.cells if competes(cell, measure, names)]
         if not entrants:
             return None
-        spreads = self.compared(entrants, measure)
-        group = group_of_best([each.samples for each in spreads], [s.median for s in spreads])
+        group = group_of_best([each.by_repeat for each in self.compared(entrants, measure)])
         p_values = zip(entrants, group.p_adjusted, strict=True)
         leading = [entrants[i] for i in (group.best, *group.tied)]
         best = min((entrants[i] for i in group.near), key=_cpu)
@@ -71,8 +80,8 @@ class TargetResult:
             best=best,
             fastest=entrants[group.best],
             tied=tuple(cell for cell in leading if cell is not best),
-            tested=group.tested,
-            needed=group.needed,
+            test=group.test,
+            findable=group.findable,
             compared=len(entrants),
             p_adjusted={cell.setting: p for cell, p in p_values if p is not None},
         )

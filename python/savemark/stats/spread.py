@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
@@ -12,7 +12,10 @@ N_FOR_INTERVAL = 6
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Samples with their median and either an interval of it or, for few samples, the range."""
+    """Samples with their median and either an interval of it or, for few samples, the range.
+
+    The samples are in the order given; `repeats` says which repeat each is of, where that is known.
+    """
 
     samples: tuple[float, ...]
     median: float
@@ -20,6 +23,12 @@ class Spread:
     high: float
     coverage: float | None
     confidence: float = CONFIDENCE  # that was asked for; the interval's coverage is no less
+    repeats: tuple[int, ...] = ()
+
+    @property
+    def by_repeat(self) -> dict[int, float]:
+        """The samples by repeat; by their place where no repeats are known."""
+        return dict(zip(self.repeats or range(self.n), self.samples, strict=True))
 
     @property
     def n(self) -> int:
@@ -41,7 +50,11 @@ class Spread:
         return (self.high - self.low) / 2 / self.median
 
 
-def spread(samples: Iterable[float], confidence: float = CONFIDENCE) -> Spread:
+def spread(
+    samples: Iterable[float],
+    confidence: float = CONFIDENCE,
+    repeats: Sequence[int | None] = (),
+) -> Spread:
     """Median with a distribution-free interval (95 % for n ≥ 6), for fewer samples with the range.
 
     The interval runs from the k-th smallest to the k-th largest sample, k being the largest with
@@ -49,12 +62,15 @@ def spread(samples: Iterable[float], confidence: float = CONFIDENCE) -> Spread:
     Source: Hahn & Meeker, Statistical Intervals (1991), 5.2; Hoefler & Belli, SC'15, rule 6.
     The range below n = 6 is the project's rule for tables (no interval reaches 95 % there).
     """
-    ordered = tuple(sorted(samples))
+    given = tuple(samples)
+    ordered = sorted(given)
     if not ordered:
         raise ValueError("a spread needs at least one sample")
     rank, coverage = interval_rank(len(ordered), confidence)
     low, high = ordered[rank - 1], ordered[-rank]
-    return Spread(ordered, median(ordered), low, high, coverage, confidence)
+    known = tuple(repeat for repeat in repeats if repeat is not None)
+    unique = known if len(set(known)) == len(given) else ()
+    return Spread(given, median(ordered), low, high, coverage, confidence, unique)
 
 
 def median(samples: Iterable[float]) -> float:
