@@ -22,8 +22,13 @@ MOST_LINES = 1_000_000  # of a result file that is read as a whole
 MOST_STREAMED = 4_000_000  # of one that is read line by line
 MOST_FIELDS = 4_000_000  # of all lines of a table that is held as a whole
 MOST_VALUES = 1_000_000  # numbers, words and containers in one JSON text
-MOST_DEPTH = 64  # of a study's YAML; JSON has the limit of its parser
-MOST_TRIALS = 50_000  # in a run: its plan, its records, a study's cells times repeats
+MOST_PLANNED = 4_000_000  # of them in run.json
+MOST_DEPTH = 20  # of a study's YAML; JSON has the limit of its parser
+MOST_NODES = 20_000  # of a study's YAML, each alias as often as it stands there
+LONGEST_SCALAR = 4096  # characters of one value in it
+MOST_CELLS = 10_000  # of a study: combinations of levels
+MOST_TRIALS = 120_000  # in a run of ours: `bench/report.py` says what they cost
+MOST_IMPORTED = 50_000  # in files of others that are read together
 MOST_INTERVALS = 4_000_000  # of all timelines of a run
 MOST_ITEMS = 200_000  # in one list of a record
 

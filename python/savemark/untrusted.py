@@ -95,13 +95,13 @@ def unpacked(path: Path, data: bytes, most: int) -> Iterator[bytes]:
         raise usage(f"{shown(path)}: it begins like zstd, and is none ({error})") from None
 
 
-def parse_json(text: bytes) -> Any:
+def parse_json(text: bytes, most: int = limits.MOST_VALUES) -> Any:
     """Return the value of a JSON text; ValueError where it is damaged, too deep or too much.
 
     NaN and Infinity, which Python writes, are read too.
     """
-    if text.count(b",") + text.count(b"[") + text.count(b"{") > limits.MOST_VALUES:
-        raise ValueError(f"it has more than {limits.MOST_VALUES} values")
+    if text.count(b",") + text.count(b"[") + text.count(b"{") > most:
+        raise ValueError(f"it has more than {most} values")
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -109,7 +109,8 @@ def parse_json(text: bytes) -> Any:
             raise ValueError(f"it is no JSON: {error}") from None
     try:
         found = json.loads(text)
-        json.dumps(found, ensure_ascii=False).encode()  # half a character cannot be written
+        if b"\\u" in text:
+            json.dumps(found, ensure_ascii=False).encode()  # half a character cannot be written
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return found

@@ -264,8 +264,10 @@ def _plan(sources: list[Reading], entries: list[Json]) -> tuple[list[Json], list
         if first is None or not found.levels:
             continue
         wanted_trials = found.repeats * prod(len(levels) for levels in found.levels.values())
-        if len(plan) + wanted_trials > limits.MOST_TRIALS:
-            many = f"its design has {wanted_trials} trials, and a run at most {limits.MOST_TRIALS}"
+        if len(plan) + wanted_trials > limits.MOST_IMPORTED:
+            many = (
+                f"its design has {wanted_trials} trials, and a run at most {limits.MOST_IMPORTED}"
+            )
             remarks.append(f"{clean(source.path.name)}: {many}: what is missing is not listed")
             continue
         rest = {k: v for k, v in first["factors"].items() if k not in found.levels}

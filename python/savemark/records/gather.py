@@ -64,8 +64,8 @@ class _Found:
     def add(self, reading: Reading) -> None:
         self.readings.append(reading)
         self.trials += len(reading.found.entries)
-        if self.trials > limits.MOST_TRIALS:
-            upto = f"up to {shown(reading.path)} there are more than {limits.MOST_TRIALS} trials"
+        if self.trials > limits.MOST_IMPORTED:
+            upto = f"up to {shown(reading.path)} there are more than {limits.MOST_IMPORTED} trials"
             raise usage(upto, "import fewer files at a time")
         self._count()
 

@@ -16,6 +16,7 @@ Check = Callable[[Any], None]
 
 MOST = 2**63  # a column holds less
 # How the names of amounts end; whatever is called so is a number, or unknown.
+MOST_KNOWN = 1000  # names of a part that are remembered
 UNITS = ("_ns", "_bytes", "_per_s", "_count", "_pages", "_share", "_bits")
 
 
@@ -107,6 +108,7 @@ def part(fields: Mapping[str, Check], *needed: str, rest: Check | None = None) -
 
     `rest` checks all others; without it, those that end in a unit are numbers.
     """
+    known: dict[str, Check | None] = dict(fields)
 
     def of(value: Any) -> None:
         if value is None:
@@ -116,15 +118,25 @@ def part(fields: Mapping[str, Check], *needed: str, rest: Check | None = None) -
         for name in needed:
             if value.get(name) is None:
                 raise Damaged(f"{name} is missing")
-        for name, own in value.items():
-            check = fields.get(name) or rest or (number if name.endswith(UNITS) else None)
-            if check is not None:
-                try:
+        name = ""
+        try:
+            for name, own in value.items():
+                # A hundred thousand records have the same names.
+                check = known[name] if name in known else _learnt(known, name, rest)
+                if check is not None and own is not None:
                     check(own)
-                except Damaged as error:
-                    raise Damaged(f"{untrusted.clean(name[:60])}: {error}") from None
+        except Damaged as error:
+            raise Damaged(f"{untrusted.clean(name[:60])}: {error}") from None
 
     return of
+
+
+def _learnt(known: dict[str, Check | None], name: str, rest: Check | None) -> Check | None:
+    """Return the check of a field that is not listed, and remember it."""
+    check = rest or (number if name.endswith(UNITS) else None)
+    if len(known) < MOST_KNOWN:
+        known[name] = check
+    return check
 
 
 def factors(value: Any) -> None:
@@ -166,17 +178,28 @@ def _columns(value: Any) -> None:
         raise Damaged("a column is missing")
 
 
-NUMBERS = part({}, rest=number)
+_ONE_BY_ONE = part({}, rest=number)
+
+
+def amounts(value: Any) -> None:
+    """Whether it is an object of numbers and nothing else, which most parts of a record are."""
+    if type(value) is dict and value:
+        found = value.values()
+        if set(map(type, found)) == {int} and min(found) >= 0 and max(found) < MOST:
+            return
+    _ONE_BY_ONE(value)
+
+
 OPTIONS = part({}, rest=lambda value: each(scalar)(value) if type(value) is list else scalar(value))
-LATENCY = NUMBERS
+
 PHASE = part(
     {
         **dict.fromkeys(("operations", "iterations", "found"), number),
         **dict.fromkeys(("contract", "time_base", "statistic", "label_conflict"), text),
         **dict.fromkeys(("arithmetic", "verified"), text),
         **dict.fromkeys(("durable", "atomic", "shifted", "past_mount"), flag),
-        **dict.fromkeys(("latency", "sync_latency", "slip", "machine", "cufile"), NUMBERS),
-        **dict.fromkeys(("read", "write"), part({"latency": LATENCY}, rest=number)),
+        **dict.fromkeys(("latency", "sync_latency", "slip", "machine", "cufile"), amounts),
+        **dict.fromkeys(("read", "write"), part({"latency": amounts}, rest=number)),
         **dict.fromkeys(
             ("device", "cache"), part({"name": text, "state": text, "method": text}, rest=number)
         ),
@@ -185,9 +208,9 @@ PHASE = part(
         **dict.fromkeys(("ranks", "nodes"), _columns),
         "name": label,
         "stages": each(part({"name": label, "elapsed_ns": whole}, "name", "elapsed_ns")),
-        "thread_time": NUMBERS,
+        "thread_time": amounts,
         "timeline": part({"interval_ns": whole, "bytes": numbers}),
-        "workers": each(NUMBERS),
+        "workers": each(amounts),
         "process": part({}),
     },
     "name",
@@ -212,7 +235,7 @@ RECORD = part(
             {
                 "interposed": each(part({}, "function", "library", rest=text)),
                 "traced": flag,
-                "limits": NUMBERS,
+                "limits": amounts,
                 "mount": part({}, rest=text),
                 "write_cache": text,
             }
@@ -247,7 +270,7 @@ STUDY = part(
         **dict.fromkeys(("trial", "defaults"), OPTIONS),
         "repeats": whole,
         "factors": levels,
-        "checks": part({}, rest=NUMBERS),
+        "checks": part({}, rest=amounts),
         "ceilings": part({}, rest=OPTIONS),
         "parts": part({}, rest=part({"trial": OPTIONS, "factors": levels})),
         "exclude": each(OPTIONS),

@@ -36,7 +36,7 @@ def read_head(folder: Path) -> Json:
         raise usage(f"cannot read {path}: {error.strerror}") from None
     where = untrusted.shown(path)
     try:
-        head = untrusted.parse_json(data)
+        head = untrusted.parse_json(data, limits.MOST_PLANNED)
         if not isinstance(head, dict):
             raise shape.Damaged("it is no object")
         head = versions.run(head, where)

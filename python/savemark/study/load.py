@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from savemark import limits, untrusted
 from savemark.errors import SavemarkError, did_you_mean, from_exception, usage
-from savemark.study import until
+from savemark.study import bounded, until
 from savemark.study.keys import Keys, Trial
 from savemark.study.model import Study
 from savemark.study.shipped import SHIPPED
@@ -45,17 +44,14 @@ def load(file: Path, keys: Keys) -> Study:
 def parse(file: Path) -> CommentedMap:
     """Read YAML 1.2; a syntax error or a duplicate key names its line."""
     try:
-        root = YAML().load(file.read_text(encoding="utf-8"))
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        problem = str(error.problem).split(" with value")[0]
-        raise usage(f"{file}:{line}: {problem}") from None
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise usage(f"{file}: not YAML: {error}") from None
+        text = untrusted.read(file, limits.LARGEST_STUDY).decode("utf-8")
     except OSError as error:
         raise usage(
             f"{file}: {error.strerror}", "`savemark studies` lists the shipped ones"
         ) from None
+    except UnicodeDecodeError as error:
+        raise usage(f"{file}: not YAML: {error}") from None
+    root = bounded.load(file, text)
     if not isinstance(root, CommentedMap):
         raise usage(f"{file}:1: a study is a mapping of keys", f"its keys: {', '.join(FIELDS)}")
     return root
@@ -107,7 +103,11 @@ class _Reader:
         raise usage(f"{self.place(node, key)}: {full}: {message}", hint)
 
     def place(self, node: CommentedMap, key: object) -> str:
-        return f"{self.file}:{node.lc.key(key)[0] + 1}"
+        try:
+            line = node.lc.key(key)[0]
+        except KeyError:  # it came with `<<`: the line of the mapping that takes it in
+            line = node.lc.line
+        return f"{self.file}:{line + 1}"
 
     def text(self, field: str, default: str) -> str:
         value = self.root.get(field, default)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from savemark import limits
 from savemark.errors import usage
 from savemark.study.keys import AUTO, Keys, Trial, tool_of
 
@@ -134,6 +136,13 @@ class Study:
         if self.parts:
             return [{PART: name, **cell} for name in self.parts for cell in self.of(name).cells()]
         names = list(self.factors)
+        count = math.prod(len(levels) for levels in self.factors.values())
+        if count > limits.MOST_CELLS:
+            most = f"at most {limits.MOST_CELLS} can be measured"
+            raise usage(
+                f"the factors have {count} combinations of levels; {most}",
+                "leave levels out, or make several studies of it",
+            )
         levels = itertools.product(*self.factors.values())
         cells = [dict(zip(names, chosen, strict=True)) for chosen in levels]
         return [cell for cell in cells if not any(matches(cell, rule) for rule in self.exclude)]

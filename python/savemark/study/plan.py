@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from savemark import limits
 from savemark.errors import Inexpressible, SavemarkError, from_exception, usage
 from savemark.study import inexpressible
 from savemark.study.inexpressible import Refusal
@@ -68,6 +69,13 @@ def plan(study: Study, labels: list[str], seed: int) -> list[Entry]:
     entries = []
     for repeat in range(study.repeats):
         entries += _ordered(study, block(study, labels, repeat), rng)
+        if study.most_trials is not None and len(entries) >= study.most_trials:
+            break
+        if len(entries) > limits.MOST_TRIALS:
+            raise usage(
+                f"{study.repeats} repeats of this study are more than {limits.MOST_TRIALS} trials",
+                "fewer repeats, or fewer levels",
+            )
     entries = entries[: study.most_trials]
     return [Entry(**{**entry.as_json(), "index": index}) for index, entry in enumerate(entries)]
 

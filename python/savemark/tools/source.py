@@ -77,9 +77,9 @@ class Source:
 
     def few(self, found: Iterable[T]) -> list[T]:
         """Return what was read, unless it is more trials than a run holds."""
-        few = list(islice(found, limits.MOST_TRIALS + 1))
-        if len(few) > limits.MOST_TRIALS:
-            most = f"{limits.MOST_TRIALS} trials"
+        few = list(islice(found, limits.MOST_IMPORTED + 1))
+        if len(few) > limits.MOST_IMPORTED:
+            most = f"{limits.MOST_IMPORTED} trials"
             raise untrusted.too_large(self.path, f"more than {most}", most)
         return few
 

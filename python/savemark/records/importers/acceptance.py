@@ -51,7 +51,7 @@ def parse(source: Source) -> Imported:
             if row.get("bandwidth") == "average" or not (row.get("op") or row.get("operation")):
                 continue
             of = _ior if kind == "ior" else _metadata
-            source.limit(len(entries) + 1, limits.MOST_TRIALS, "trials")
+            source.limit(len(entries) + 1, limits.MOST_IMPORTED, "trials")
             entries.append(_entry(kind, *of(source, place, row, notes)))
     if not entries:
         raise usage(f"{source.path}: no row after the header")

@@ -49,7 +49,7 @@ def parse(source: Source) -> Imported:
         row = _Row(path, number, dict(zip(COLUMNS, values, strict=True)))
         threads = row.whole("threads")
         seen[threads] = seen.get(threads, 0) + 1
-        source.limit(len(entries) + 1, limits.MOST_TRIALS, "trials")
+        source.limit(len(entries) + 1, limits.MOST_IMPORTED, "trials")
         entries.append(row.entry(threads, seen[threads] - 1))
     if not entries:
         raise usage(f"{path}: no row after the header")

@@ -57,7 +57,7 @@ def parse(source: Source) -> Imported:
         row = _Row(path, number, dict(zip(columns, values, strict=True)))
         cell = row.codec, row.streams
         seen[cell] = seen.get(cell, 0) + 1
-        source.limit(len(entries) + 1, limits.MOST_TRIALS, "trials")
+        source.limit(len(entries) + 1, limits.MOST_IMPORTED, "trials")
         entries.append(row.entry(fixed, seen[cell] - 1))
     if not entries:
         raise usage(f"{path}: no row after the header")
