@@ -77,9 +77,10 @@ def test_a_run_below_nohup_outlives_its_terminal(savemark, place, tmp_path, igno
     held(tmp_path / "out", place, 1)
     for number in ignored:
         process.send_signal(number)
+    # That of SIGINT says nothing: polars, once loaded, catches it to hand it on to whoever had it.
     mask = Path(f"/proc/{process.pid}/status").read_text().split("SigIgn:")[1].split()[0]
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
-    assert all(int(mask, 16) & 1 << number - 1 for number in ignored), mask
+    assert int(mask, 16) & 1 << signal.SIGHUP - 1, mask
     assert len(records(tmp_path / "out")) == 1
