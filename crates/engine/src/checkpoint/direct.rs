@@ -4,10 +4,10 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::FileExt;
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 use crate::buffer::ALIGN;
 
@@ -22,23 +22,28 @@ pub fn len(bytes: &[u8], offset: u64) -> usize {
 }
 
 /// Reads into `out`; `false` where direct I/O does not work.
-pub fn read(path: &Path, out: &mut [u8], offset: u64) -> io::Result<bool> {
-    let mut options = fs::OpenOptions::new();
-    worked(options.read(true).custom_flags(FLAGS).open(path).and_then(|file| file.read_exact_at(out, offset)))
+pub fn read(file: &fs::File, out: &mut [u8], offset: u64) -> io::Result<bool> {
+    directly(file, || file.read_exact_at(out, offset))
 }
 
 /// Writes `bytes`; `false` where direct I/O does not work.
-pub fn write(path: &Path, bytes: &[u8], offset: u64) -> io::Result<bool> {
-    let mut options = fs::OpenOptions::new();
-    worked(options.write(true).custom_flags(FLAGS).open(path).and_then(|file| file.write_all_at(bytes, offset)))
+pub fn write(file: &fs::File, bytes: &[u8], offset: u64) -> io::Result<bool> {
+    directly(file, || file.write_all_at(bytes, offset))
 }
 
-const FLAGS: i32 = OFlags::DIRECT.union(OFlags::NOFOLLOW).bits() as i32;
-
-/// EINVAL is how a filesystem says that it has no direct I/O.
-fn worked(result: io::Result<()>) -> io::Result<bool> {
-    match result {
+/// Does an I/O on a descriptor that is the caller's alone around the cache. Not on one of its own: by name it could be that of
+/// another file.
+fn directly(file: &fs::File, act: impl FnOnce() -> io::Result<()>) -> io::Result<bool> {
+    let flags = fcntl_getfl(file)?;
+    match fcntl_setfl(file, flags | OFlags::DIRECT) {
+        Err(Errno::INVAL) => return Ok(false),
+        set => set?,
+    }
+    let done = act();
+    fcntl_setfl(file, flags)?;
+    match done {
         Ok(()) => Ok(true),
+        // How a filesystem says that it has no direct I/O, if it has not said so before.
         Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(false),
         Err(e) => Err(e),
     }

@@ -1,13 +1,16 @@
 //! A directory of files (or one file) as a state, read as its chunks are taken: memory does not grow with it.
 
+mod walk;
+
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rustix::fs::OFlags;
 
+use self::walk::{Walk, unkept};
 use super::direct;
 use super::state::{Directory, Member, MemoryState, Sink, Source, lay_out};
 use crate::error::{Error, Result};
@@ -68,14 +71,12 @@ impl TreeSource {
     /// `Failed` on I/O errors.
     pub fn open(path: &Path) -> Result<Self> {
         let metadata = fs::metadata(path).map_err(|e| Error::io("look at", path, e))?;
-        let mut walk = Walk::default();
-        let root = if metadata.is_dir() {
-            walk.directory(path, "")?;
-            path.to_path_buf()
+        let (walk, root) = if metadata.is_dir() {
+            (Walk::below(path)?, path)
         } else {
-            let name = path.file_name().ok_or_else(|| unkept(path))?.to_owned();
-            walk.entry(path, "", name, &metadata)?;
-            path.parent().unwrap_or(Path::new("")).to_path_buf()
+            let mut walk = Walk::default();
+            walk.entry(path, "", path.file_name().ok_or_else(|| unkept(path))?.to_owned(), &metadata)?;
+            (walk, path.parent().unwrap_or(Path::new("")))
         };
         let (files, stamps): (Vec<_>, Vec<_>) = walk.files.into_iter().unzip();
         let (members, bytes) = lay_out(files);
@@ -83,13 +84,13 @@ impl TreeSource {
             return Err(Error::usage(format!("there is nothing to save in {}", path.display())));
         }
         let cold = members.iter().map(|_| OnceLock::new()).collect();
-        Ok(Self { root, members, directories: walk.directories, stamps, cold, bytes })
+        Ok(Self { root: root.to_path_buf(), members, directories: walk.directories, stamps, cold, bytes })
     }
 
-    fn fill(&self, index: usize, file: &fs::File, path: &Path, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    fn fill(&self, index: usize, file: &fs::File, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let mut done = direct::len(out, offset);
         if done > 0
-            && !(*self.cold[index].get_or_init(|| is_cold(file)) && direct::read(path, &mut out[..done], offset)?)
+            && !(*self.cold[index].get_or_init(|| is_cold(file)) && direct::read(file, &mut out[..done], offset)?)
         {
             done = 0;
         }
@@ -100,17 +101,17 @@ impl TreeSource {
     fn read_file(&self, index: usize, offset: u64, out: &mut [u8]) -> Result<()> {
         let path = self.root.join(&self.members[index].name);
         let mut options = fs::OpenOptions::new();
-        // A link put in the place of a file meanwhile could lead anywhere.
-        options.read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+        // A link put in the place of a file meanwhile could lead anywhere, and nobody may ever write into a pipe.
+        options.read(true).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
         let file = options.open(&path).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => changed(&path, "vanished"),
             _ => Error::io("read", &path, e),
         })?;
-        match self.fill(index, &file, &path, offset, out) {
+        match self.fill(index, &file, offset, out) {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(changed(&path, "became shorter")),
             result => result.map_err(|e| Error::io("read", &path, e))?,
         }
-        // Looked at after the read: what was written before it, or during it, shows.
+        // Looked at after the read, by the descriptor that was read: what was written before it, or during it, shows.
         let metadata = file.metadata().map_err(|e| Error::io("look at", &path, e))?;
         match Stamp::of(&metadata) == self.stamps[index] {
             true => Ok(()),
@@ -176,52 +177,10 @@ pub(super) fn parts(members: &[Member], offset: u64, len: usize) -> impl Iterato
     )
 }
 
-type Found = ((String, u64, u32), Stamp);
-
-#[derive(Default)]
-struct Walk {
-    files: Vec<Found>,
-    directories: Vec<Directory>,
-}
-
-impl Walk {
-    fn directory(&mut self, directory: &Path, prefix: &str) -> Result<()> {
-        let wrong = |e| Error::io("list", directory, e);
-        let mut entries = fs::read_dir(directory).map_err(wrong)?.collect::<io::Result<Vec<_>>>().map_err(wrong)?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        for entry in entries {
-            let path = entry.path();
-            let metadata = entry.metadata().map_err(|e| Error::io("look at", &path, e))?;
-            self.entry(&path, prefix, entry.file_name(), &metadata)?;
-        }
-        Ok(())
-    }
-
-    fn entry(&mut self, path: &Path, prefix: &str, name: std::ffi::OsString, metadata: &fs::Metadata) -> Result<()> {
-        let Ok(name) = name.into_string() else {
-            return Err(Error::usage(format!("the name of {} is not UTF-8", path.display())).hint("rename it"));
-        };
-        let (name, mode) = (format!("{prefix}{name}"), metadata.permissions().mode() & 0o7777);
-        if metadata.is_dir() {
-            self.directories.push(Directory { name: name.clone(), mode });
-            self.directory(path, &format!("{name}/"))
-        } else if metadata.is_file() {
-            self.files.push(((name, metadata.len(), mode), Stamp::of(metadata)));
-            Ok(())
-        } else {
-            Err(unkept(path))
-        }
-    }
-}
-
-fn unkept(path: &Path) -> Error {
-    Error::usage(format!("{} is a link or a device, not a file", path.display()))
-        .hint("give a directory of plain files; cp -rL resolves links")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::limits::DEPTH;
     use crate::testing::disk;
 
     #[test]
@@ -270,6 +229,72 @@ mod tests {
         ] {
             let message = read(act);
             assert!(message.contains(word) && message.contains("log"), "{message}");
+        }
+    }
+
+    /// Two files change places all the time: what is read is the one that was listed, or an error.
+    #[test]
+    fn bytes_are_those_of_the_file_that_was_looked_at() {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        let place = disk();
+        let (ours, other) = (place.path().join("a"), place.path().join("b"));
+        for (path, byte) in [(&ours, 1), (&other, 2)] {
+            fs::write(path, vec![byte; 128 << 10]).unwrap();
+            fs::File::open(path).unwrap().sync_all().unwrap();
+            cache::evict(std::os::fd::AsFd::as_fd(&fs::File::open(path).unwrap())).unwrap();
+        }
+        let tree = TreeSource::open(&ours).unwrap();
+        let arena = crate::buffer::Arena::new(128 << 10).unwrap();
+        let mut out = arena.cut(128 << 10).remove(0);
+        let is_ours = move || tree.read(0, &mut out).is_err() || out.iter().all(|byte| *byte == 1);
+        let reader = std::thread::spawn(move || std::iter::repeat_with(is_ours).take(2000).all(|is_ours| is_ours));
+        while !reader.is_finished() {
+            renameat_with(CWD, &ours, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+        }
+        assert!(reader.join().unwrap(), "the bytes of the other file");
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_does_not_hold_up_the_save() {
+        let place = disk();
+        let path = place.path().join("log");
+        fs::write(&path, [1; 100]).unwrap();
+        let tree = TreeSource::open(place.path()).unwrap();
+        fs::remove_file(&path).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(tree.read(0, &mut [0; 100]).is_err());
+        assert_eq!(TreeSource::open(place.path()).unwrap_err().kind, crate::Kind::Usage);
+    }
+
+    #[test]
+    fn a_deep_tree_needs_no_deep_stack_and_one_that_is_too_deep_is_refused() {
+        let place = disk();
+        let deep = |parts: usize| place.path().join(vec!["d"; parts].join("/"));
+        fs::create_dir_all(deep(DEPTH - 1)).unwrap();
+        fs::write(deep(DEPTH - 1).join("f"), [1; 10]).unwrap();
+        let open = |path: PathBuf| {
+            let thread = std::thread::Builder::new().stack_size(64 << 10).spawn(move || TreeSource::open(&path));
+            thread.unwrap().join().unwrap()
+        };
+        let tree = open(place.path().to_path_buf()).unwrap();
+        assert_eq!((tree.members().len(), tree.directories().len()), (1, DEPTH - 1));
+        fs::create_dir_all(deep(1900)).unwrap();
+        let error = open(place.path().to_path_buf()).unwrap_err();
+        assert!(error.kind == crate::Kind::Usage && error.message.contains("too deep"), "{error}");
+        let removed = std::process::Command::new("rm").arg("-rf").arg(deep(1)).status();
+        assert!(removed.unwrap().success());
+    }
+
+    #[test]
+    fn a_name_that_is_not_utf_8_is_refused_with_the_way_out() {
+        use std::os::unix::ffi::OsStrExt;
+        let place = disk();
+        let path = place.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+        fs::write(&path, b"x").unwrap();
+        for path in [place.path(), &path] {
+            let error = TreeSource::open(path).unwrap_err();
+            assert!(error.kind == crate::Kind::Usage && error.message.contains("UTF-8"), "{error}");
+            assert!(error.hint.unwrap().contains("rename"));
         }
     }
 

@@ -13,6 +13,14 @@ const PAGE: u64 = ALIGN as u64;
 /// No library calls itself longer.
 const LIBRARY_BYTES: usize = 200;
 
+/// As much of a name as a message has room for; a terminal obeys none of it.
+fn shown(name: &str) -> String {
+    match name.char_indices().nth(80) {
+        Some((end, _)) => format!("{:?}…", &name[..end]),
+        None => format!("{name:?}"),
+    }
+}
+
 impl Manifest {
     /// Holds that all of it is inside the bounds of a checkpoint, and that members, chunks and shards fit together.
     pub(super) fn check(&self) -> Checked {
@@ -82,9 +90,10 @@ impl Manifest {
         let files: Vec<&str> = self.members.iter().map(|member| &*member.name).collect();
         let directories: Vec<&str> = self.directories.iter().map(|directory| &*directory.name).collect();
         for name in files.iter().chain(&directories) {
-            names::check(name).map_err(|why| format!("the name {name:?} {why}"))?;
+            names::check(name).map_err(|why| format!("the name {} {why}", shown(name)))?;
         }
-        names::check_distinct(files, &directories).map_err(|name| format!("{name:?} is in the way of another name"))
+        names::check_distinct(files, &directories)
+            .map_err(|name| format!("{} is in the way of another name", shown(name)))
     }
 
     /// The chunks of a shard fill it up to its trailer, and none is longer than its codec writes it.
