@@ -1,18 +1,26 @@
 //! Bytes that no save ever wrote, against everything that reads a checkpoint: `mutate` says for how long.
 
-use savemark_engine::Kind;
-use savemark_engine::checkpoint::Manifest;
+use std::sync::Arc;
+
+use savemark_engine::checkpoint::inspect::contents;
+use savemark_engine::checkpoint::manifest::Chunk as Extent;
+use savemark_engine::checkpoint::read::member;
+use savemark_engine::checkpoint::state::Discard;
+use savemark_engine::checkpoint::tree_sink::TreeSink;
+use savemark_engine::checkpoint::{MANIFEST, Manifest, RestoreOptions, Sink, digest, restore};
 use savemark_engine::codec::{self, Chunk, Codec, CodecName, Piece};
 use savemark_engine::payload::{self, PayloadKind};
+use savemark_engine::storage::Storage;
+use savemark_engine::{Error, Kind};
+use serde_json::{Value, json};
 
 mod guarded;
 mod mutate;
-#[allow(dead_code)]
 mod sealed;
 
 use guarded::Guarded;
 use mutate::{Chance, fuzz};
-use sealed::{saved, seal, sealed};
+use sealed::{saved, seal, sealed, tree};
 
 /// Lengths at which formats change: empty members, one page, many blocks, more than one lz4 block, planes.
 const LENGTHS: [usize; 8] = [1, 100, 4096, 5000, 65_536, 100_003, 300_000, (4 << 20) + 4099];
@@ -164,4 +172,98 @@ fn fuzz_manifest() {
         Ok(read) => assert_eq!(Manifest::from_bytes(&read.to_bytes().unwrap()).unwrap(), read),
         Err(error) => assert!(matches!(error.kind, Kind::Corrupt | Kind::Refused), "{error}"),
     });
+}
+
+/// A checkpoint as it was saved, to which harm is done again and again.
+struct Victim {
+    storage: Arc<dyn Storage>,
+    manifest: Manifest,
+    values: Value,
+}
+
+impl Victim {
+    fn new(codec: CodecName, streams: u32) -> Self {
+        let (storage, manifest) = saved(codec, streams);
+        let values = tree(&*storage);
+        Self { storage, manifest, values }
+    }
+
+    fn write(&self, chunk: &Extent, extent: &[u8]) {
+        let name = &self.manifest.shards[chunk.shard as usize].name;
+        self.storage.open_for_writing(name).unwrap().write_at(extent, chunk.shard_offset).unwrap();
+    }
+
+    fn extent(&self, chunk: &Extent) -> Vec<u8> {
+        let mut extent = vec![0; chunk.stored_bytes as usize];
+        let name = &self.manifest.shards[chunk.shard as usize].name;
+        self.storage.open(name).unwrap().read_at(&mut extent, chunk.shard_offset).unwrap();
+        extent
+    }
+
+    /// Changes the manifest, an extent, or both, with the checksums that belong to that; then lists, verifies and restores.
+    fn suffer(&self, chance: &mut Chance) {
+        let mut values = self.values.clone();
+        let at = chance.below(self.manifest.chunks.len());
+        let chunk = &self.manifest.chunks[at];
+        let whole = self.extent(chunk);
+        if chance.below(2) == 0 {
+            let mut extent = chance.bytes(std::slice::from_ref(&whole));
+            extent.resize(whole.len(), 0);
+            self.write(chunk, &extent);
+            values["chunks"][at][5] = json!(format!("{:016x}", digest(&extent)));
+        }
+        for _ in 0..chance.below(4) {
+            chance.json(&mut values);
+        }
+        self.storage.put(MANIFEST, &sealed(values)).unwrap();
+        self.read();
+        self.write(chunk, &whole);
+    }
+
+    fn read(&self) {
+        let storage = &*self.storage;
+        let listed = contents(storage).unwrap().checkpoint;
+        let verified = restored(storage, &Discard);
+        if let Err(error) = &verified {
+            assert!(matches!(error.kind, Kind::Corrupt | Kind::Refused), "{error}");
+        }
+        if let Ok(manifest) = Manifest::from_bytes(&storage.get(MANIFEST).unwrap().unwrap()) {
+            assert!(manifest.user_bytes() <= manifest.state_bytes && manifest.saved_unix_ns().is_some());
+            for one in &manifest.members {
+                let read = member(storage, &manifest, &one.name, 1 << 20);
+                assert!(read.is_ok() || verified.is_err(), "{read:?}");
+            }
+        }
+        if verified.is_err() || listed.is_none() {
+            return;
+        }
+        assert_eq!(listed.unwrap().damage, None);
+        // What is right can be restored, and lies where it should.
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let sink = TreeSink::new(&place.path().join("out")).unwrap();
+        restored(storage, &sink).unwrap();
+        sink.finish().unwrap();
+        let found: Vec<_> = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(found, ["out"]);
+    }
+}
+
+fn restored(storage: &dyn Storage, sink: &dyn Sink) -> Result<(), Error> {
+    let options = RestoreOptions { queue_depth: 2, in_place: false };
+    restore(storage, sink, &options, &mut Default::default(), &Default::default()).map(drop)
+}
+
+#[test]
+fn fuzz_checkpoint() {
+    let victims: Vec<Victim> =
+        CodecName::ALL.into_iter().flat_map(|codec| [0, 3].map(|streams| Victim::new(codec, streams))).collect();
+    let make = |chance: &mut Chance| chance.any().to_le_bytes().to_vec();
+    fuzz("checkpoint", make, |seed| {
+        let mut chance = Chance::new(u64::from_le_bytes(seed.try_into().unwrap()));
+        let victim = &victims[chance.below(victims.len())];
+        victim.suffer(&mut chance);
+    });
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak: u64 = status.split("VmHWM:").nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap();
+    assert!(peak < 512 << 10, "{peak} KiB of memory");
 }

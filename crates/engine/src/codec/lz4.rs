@@ -74,15 +74,15 @@ impl Codec for Lz4 {
             let size = u32::from_le_bytes(*field);
             let (body, tail) =
                 tail.split_at_checked((size & !RAW) as usize).ok_or_else(|| bad("a block is cut short"))?;
-            if size & RAW == 0 {
+            if size & RAW == 0 && body.len() < part.len() {
                 let len = block::decompress_into(body, part).map_err(|e| bad(&e.to_string()))?;
                 if len != part.len() {
                     return Err(bad("a block is too short"));
                 }
-            } else if body.len() == part.len() {
+            } else if size & RAW != 0 && body.len() == part.len() {
                 part.copy_from_slice(body);
             } else {
-                return Err(bad("a raw block has the wrong size"));
+                return Err(bad("a block has a size that is never written"));
             }
             rest = tail;
         }
