@@ -27,10 +27,11 @@ pub fn tree(storage: &dyn Storage) -> Value {
     tree
 }
 
-/// A manifest of these values.
+/// A manifest of these values; format and version come first, as in every one.
 pub fn sealed(mut tree: Value) -> Vec<u8> {
-    let format = tree.as_object_mut().and_then(|fields| fields.remove("format")).unwrap_or_default();
-    let mut bytes = format!("{{\"format\":{format},{}", &tree.to_string()[1..]).into_bytes();
+    let mut take = |key| tree.as_object_mut().and_then(|fields| fields.remove(key)).unwrap_or_default();
+    let (format, version) = (take("format"), take("version"));
+    let mut bytes = format!("{{\"format\":{format},\"version\":{version},{}", &tree.to_string()[1..]).into_bytes();
     bytes.pop();
     seal(bytes)
 }
