@@ -287,6 +287,19 @@ class TestSmall:
         holds.objects[f"k/{OLD}"] = b"left"
         assert "every byte" in good(savemark("verify", "s3://bucket/k"))
 
+    def test_what_another_clock_says_is_old_stays(self, savemark, holds):
+        """A server takes requests of clocks that are a quarter of an hour off."""
+        for minutes, gone in [(20, False), (40, True)]:
+            time = datetime.now(UTC) - timedelta(minutes=minutes)
+            holds.objects[f"k/{OLD}"] = b"left"
+            holds.times[f"k/{OLD}"] = time.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+            good(savemark("clean", "s3://bucket/k", "--older-than", "10m"))
+            assert (f"k/{OLD}" not in holds.objects) == gone
+        holds.objects[f"k/{OLD}"] = b"left"
+        holds.times.clear()
+        good(savemark("clean", "s3://bucket/k", "--older-than", "0s"))
+        assert not holds.objects
+
     def test_retention_takes_what_is_old_and_leaves_what_may_live(self, savemark, holds, model):
         ago = (datetime.now(UTC) - timedelta(hours=30)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         old, young = (f"k/2020010{n}T000000.000000Z-savemark/{OLD}" for n in (1, 2))

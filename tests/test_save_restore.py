@@ -371,3 +371,84 @@ def test_memory_does_not_grow_with_the_state(tmp_path, io):
         peaks.append(int(done.stdout.split()[-1]) >> 10)
     assert max(peaks) < 256, f"{peaks} MiB"
     assert (tmp_path / "out" / "file").stat().st_size == 2 << 30
+
+
+def test_a_place_inside_its_source_is_refused(savemark, model, tmp_path):
+    """The checkpoint would be saved with what it is a checkpoint of."""
+    before = tree(model)
+    (tmp_path / "link").symlink_to(model)
+    for words in (
+        [model, model / "ck"],
+        [model, model],
+        [model, "link/deep/ck"],
+        [tmp_path / "link", f"file://{model}/ck", "--keep", "2"],
+        [tmp_path, tmp_path / "ck"],
+    ):
+        done = savemark("save", *words)
+        assert done.returncode == 2, words
+        assert "lies inside" in done.stderr
+    assert tree(model) == before
+    assert savemark("save", model, "model-ck").returncode == 0
+    done = savemark("restore", "model-ck", "model-ck/out")
+    assert done.returncode == 2
+    assert "lies inside" in done.stderr
+
+
+def test_a_source_that_is_not_there_is_a_usage_error(savemark, tmp_path):
+    done = savemark("save", "nomodel", "ck9")
+    assert done.returncode == 2
+    assert "there is no file or directory nomodel" in done.stderr
+    assert "hint: check the path" in done.stderr
+    assert not (tmp_path / "ck9").exists()
+
+
+def test_a_name_that_is_no_text_is_refused_by_it(tmp_path, model):
+    words = [
+        sys.executable,
+        "-m",
+        "savemark",
+        "save",
+        os.fspath(model),
+        os.fsencode("ck") + b"\xff",
+    ]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert r"'ck\udcff' is not UTF-8" in done.stderr
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "caf\udce9").mkdir()
+    done = subprocess.run(
+        [*words[:-1], "full"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 5, done.stderr
+    assert "it holds caf" in done.stderr
+
+
+def test_list_shows_a_checkpoint_whose_time_is_unknown(run, model, tmp_path, monkeypatch, io):
+    """Its id, which has the time, is not one of ours."""
+    from savemark import _engine
+
+    run("save", model, tmp_path / "ck", *io)
+    found = json.loads(_engine.contents(json.dumps({"storage": "posix", "direct": False,
+        "workload": "checkpoint", "target": str(tmp_path / "ck")})))  # fmt: skip
+    found["checkpoint"]["saved_unix_ns"] = None
+    monkeypatch.setattr(_engine, "contents", lambda trial: json.dumps(found))
+    code, out, _ = run("list", tmp_path / "ck")
+    assert code == 0
+    assert re.match(r"ck  complete     -  +4.8 MiB", out)
+
+
+def test_list_of_a_directory_of_checkpoints_names_them(savemark, model, tmp_path):
+    for name in ("b", "a"):
+        savemark("save", model, tmp_path / "all" / name)
+    savemark("save", model, tmp_path / "all" / "kept", "--keep", "2")
+    (tmp_path / "all" / "empty").mkdir()
+    (tmp_path / "all" / "notes").mkdir()
+    (tmp_path / "all" / "notes" / "mine").touch()
+    rows = json.loads(savemark("list", "all", "--json").stdout)
+    assert [(row["name"], row["status"]) for row in rows[:2]] == [
+        ("a", "complete"),
+        ("b", "complete"),
+    ]
+    assert [row["name"][:14] for row in rows[2:]] == ["kept/00000001-"]
+    assert savemark("restore", "all", "out").returncode == 2, "which one, nobody said"
+    assert "name one of those" in savemark("verify", "all").stderr

@@ -54,7 +54,7 @@ def check(value: Any, where: object) -> None:
         return
     if is_foreign(value) or is_scalar(value):
         return
-    numpy = import_module("numpy")
+    numpy = sys.modules["numpy"]
     if type(value) not in (numpy.ndarray, numpy.memmap):
         raise usage(
             f"{where} is a {type(value).__name__}, a kind of array that would come back as another",
@@ -85,7 +85,7 @@ def memory_of(value: Any, where: object) -> Memory:
         return tensors.memory_of(value, where)
     if is_foreign(value):
         return devices.memory_of(value, where)
-    owner = import_module("numpy").asarray(value)  # a scalar becomes an array of its own
+    owner = sys.modules["numpy"].asarray(value)  # a scalar becomes an array of its own
     address = int(owner.__array_interface__["data"][0])
     return Memory(None, address, owner.shape, owner.strides, owner.itemsize, owner)
 
@@ -103,8 +103,7 @@ def empty(
     """Return an array to restore into, of torch on `device`; strides in bytes, without gaps."""
     if library == "torch":
         return tensors.empty(dtype, shape, strides, device)
-    numpy = import_module("numpy")
-    kind = _numpy_dtype(dtype)
+    numpy, kind = import_module("numpy"), _numpy_dtype(dtype)
     if strides is None or same_strides(shape, strides, strides_of(shape, kind.itemsize)):
         return numpy.empty(shape, kind)
     return numpy.ndarray(shape, kind, numpy.empty(math.prod(shape), kind), strides=strides)

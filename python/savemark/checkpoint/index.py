@@ -217,7 +217,7 @@ class _Writer:
     def _lay(self, group: list[_Array]) -> None:
         first = group[0]
         lazy = [tensors.is_tensor(one.value) and tensors.is_lazy(one.value) for one in group]
-        if all(one.memory.is_same(first.memory) for one in group) and len(set(lazy)) == 1:
+        if all(x is first or x.memory.is_same(first.memory) for x in group) and len(set(lazy)) == 1:
             if lazy[0] or not first.memory.is_dense:
                 copy = told(lambda: arrays.packed(first.value), first.where)
                 group = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 Ints = tuple[int, ...]
@@ -20,15 +21,20 @@ def strides_of(shape: Ints, item: int) -> Ints:
 
 def bounds(shape: Ints, strides: Ints, item: int) -> tuple[int, int]:
     """Return where the bytes of an array begin and end, counted from its first element."""
-    if 0 in shape:
-        return 0, 0
-    reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
-    return sum(step for step in reach if step < 0), sum(step for step in reach if step > 0) + item
+    low, high = 0, item
+    for size, stride in zip(shape, strides, strict=True):
+        if size == 0:
+            return 0, 0
+        if stride > 0:
+            high += (size - 1) * stride
+        else:
+            low += (size - 1) * stride
+    return low, high
 
 
 def same_strides(shape: Ints, one: Ints, other: Ints) -> bool:
     """Tell whether strides lead to the same places: along an axis of one they lead nowhere."""
-    if 0 in shape:
+    if one == other or 0 in shape:
         return True
     return all(size == 1 or a == b for size, a, b in zip(shape, one, other, strict=True))
 
@@ -44,17 +50,17 @@ class Memory:
     item: int
     owner: Any
 
-    @property
+    @cached_property
     def low(self) -> int:
         """The address of its lowest byte."""
         return self.first + bounds(self.shape, self.strides, self.item)[0]
 
-    @property
+    @cached_property
     def high(self) -> int:
         """The address after its highest byte."""
         return self.first + bounds(self.shape, self.strides, self.item)[1]
 
-    @property
+    @cached_property
     def is_dense(self) -> bool:
         """Whether its elements fill its bytes, each once, in the order of whatever axes."""
         if 0 in self.shape:

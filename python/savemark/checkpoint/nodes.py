@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from savemark.checkpoint import arrays
@@ -48,12 +49,12 @@ class Array:
     is_parameter: bool
     requires_grad: bool
 
-    @property
+    @cached_property
     def low(self) -> int:
         """Where its lowest byte lies in the data."""
         return self.first + bounds(self.shape, self.strides, self.item)[0]
 
-    @property
+    @cached_property
     def high(self) -> int:
         """Where the data goes on after its highest byte."""
         return self.first + bounds(self.shape, self.strides, self.item)[1]

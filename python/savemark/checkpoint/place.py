@@ -175,6 +175,17 @@ class Place(ABC):
             return [Entry(self.name, self, own)]
         return [Entry(found.name, found, found._contents()) for found in several]
 
+    def inside(self) -> list[Entry]:
+        """Return the checkpoints of the places directly in this one, by name."""
+        found = []
+        for name in sorted(self.names()[0]):
+            place = self.below(name)
+            if MANIFEST in place.names()[1] or place.several():
+                for entry in place.entries():
+                    path = name if entry.place is place else f"{name}/{entry.name}"
+                    found.append(Entry(path, entry.place, entry.contents))
+        return found
+
     def _contents(self) -> Json:
         import savemark._engine as engine
 
@@ -186,9 +197,12 @@ class Place(ABC):
         if MANIFEST in self.names()[1]:
             return self
         if not self.several():
+            inside = ", ".join(entry.name for entry in self.inside()[-5:])
             raise usage(
                 f"there is no checkpoint in {self}: {MANIFEST} is missing",
-                f"an interrupted save leaves none; savemark list {self} says what it left",
+                f"name one of those in it: {inside}"
+                if inside
+                else f"an interrupted save leaves none; savemark list {self} says what it left",
             )
         complete = [entry for entry in self.entries() if entry.status == "complete"]
         if not complete:

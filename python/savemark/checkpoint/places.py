@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from savemark.checkpoint.folder import Folder
@@ -44,6 +45,15 @@ def directory(url: str) -> str:
     if not path:
         raise usage("the name of the checkpoint is empty", "name a directory or a URL")
     return path
+
+
+def check_apart(outer: str, inner: str, what: str) -> None:
+    """Refuse a directory that lies inside another one, which would then hold both."""
+    if "://" in outer.removeprefix("file://") or "://" in inner.removeprefix("file://"):
+        return
+    above, below = Path(directory(outer)).resolve(), Path(directory(inner)).resolve()
+    if above.is_dir() and (above == below or above in below.parents):
+        raise usage(f"{inner} lies inside {outer}, {what}", "name a directory beside it")
 
 
 def _check_name(url: str) -> None:

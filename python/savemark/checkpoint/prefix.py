@@ -17,6 +17,9 @@ from savemark.study.model import CHUNK_BYTES
 
 # A save that does nothing for so long has been killed. MinIO drops unfinished uploads as late.
 IDLE_S = 24 * 3600.0
+# The server says when something was written, this machine's clock how long ago that is. Servers
+# refuse requests that were signed by a clock which is off by more.
+CLOCKS_APART_S = 15 * 60.0
 
 
 class Prefix(Place):
@@ -101,4 +104,6 @@ class Prefix(Place):
         return removed
 
     def _clean_single(self, older_than_s: float, dry_run: bool) -> list[Json]:
+        if older_than_s > 0:
+            older_than_s += CLOCKS_APART_S
         return list(json.loads(self._bucket().clean(older_than_s, dry_run)))

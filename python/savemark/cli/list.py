@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 def command(place: str, as_json: bool, **options: object) -> None:
     """List the checkpoints in DEST, oldest first: time, size, codec, complete or damaged.
 
+    Where DEST is none and holds none that are numbered, those directly in it are listed, by name.
     Data is not read: `savemark verify` does that.
     """
     from savemark.checkpoint import places
 
-    rows = [_row(entry) for entry in places.at(place, typed(options)).entries()]
+    where = places.at(place, typed(options))
+    rows = [_row(entry) for entry in where.entries() or where.inside()]
     if as_json:
         echo(json.dumps(rows))
         return
@@ -59,7 +61,7 @@ def _line(row: dict[str, Any], width: int) -> str:
     parts = [f"{row['name']:<{width}}", f"{row['status']:<11}"]
     if row["codec"]:
         parts += [
-            row["saved_at"],
+            f"{row['saved_at'] or '-':<25}",
             f"{bytes_text(row['user_bytes']):>8}",
             f"{bytes_text(row['stored_bytes']):>8} stored",
             f"{row['codec']:<4}",

@@ -56,6 +56,8 @@ def command(
     if not container and (bundle or work):
         raise usage("--bundle and --work are for a container", "add --container")
     into = places.directory(destination) if destination is not None else None
+    if destination is not None:
+        places.check_apart(source, destination, "the checkpoint")
     said = typed(options)
     given = places.at(source, said)
     where = given.newest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from savemark.cli._options import json_option
@@ -75,6 +77,8 @@ def command(
     where, name = _said(source, destination, pid, container)
     alone(ranks, "save")
     _check(pid, container, leave_running, bool(criu_options) or cut_pipes, work)
+    if pid is None and container is None:
+        _check_source(name, where)
     with watched() as progress:
 
         def write(trial: str) -> str:
@@ -129,6 +133,16 @@ def _said(
             "savemark save SRC DEST, or savemark save --pid PID DEST",
         )
     return where, source
+
+
+def _check_source(source: str, where: str) -> None:
+    """Refuse what is not there, and a place inside what is to be saved."""
+    from savemark.checkpoint.places import check_apart
+    from savemark.errors import usage
+
+    if not os.path.lexists(source):
+        raise usage(f"there is no file or directory {source}", "check the path")
+    check_apart(source, where, "which is to be saved")
 
 
 def _check(
