@@ -20,11 +20,14 @@ use crate::error::{Error, Result};
 use crate::record::{Cache, PathTaken};
 use crate::size::{Size, Span};
 
+mod client;
 mod confirm;
 mod connect;
+mod endpoint;
 mod environment;
 mod file;
 mod flights;
+mod pages;
 mod parts;
 mod place;
 mod queue;

@@ -11,9 +11,10 @@ use std::sync::{Arc, LazyLock};
 use http::Method;
 use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService, ReqwestConnector,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 
+use super::client;
 use super::place::{Store, again};
 
 const CHECKSUM: &str = "x-amz-checksum-crc64nvme";
@@ -52,12 +53,13 @@ impl Writer {
 /// Makes clients that compare the checksum that was sent with the one that the server found.
 #[derive(Debug)]
 pub struct Connector {
+    pub client: client::Connector,
     pub unconfirmed: Arc<AtomicBool>,
 }
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        let inner = ReqwestConnector::default().connect(options)?;
+        let inner = self.client.connect(options)?;
         Ok(HttpClient::new(Comparing { inner, unconfirmed: Arc::clone(&self.unconfirmed) }))
     }
 }

@@ -1,17 +1,20 @@
 //! A prefix of a bucket, and the requests that everything else is made of.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
-use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{GetOptions, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
 use tokio::runtime::{Builder, Runtime};
 
 use super::confirm::Writer;
 use super::connect::S3;
+use super::pages::{self, Pages};
 use super::stop::Stop;
 use super::{ObjectOptions, reason};
 use crate::error::{Error, Result};
@@ -19,8 +22,8 @@ use crate::measure::clock;
 use crate::storage::{SMALL_BYTES, too_long};
 
 /// What a bucket's client can do.
-pub trait Store: ObjectStore + MultipartStore {}
-impl<T: ObjectStore + MultipartStore> Store for T {}
+pub trait Store: ObjectStore + MultipartStore + PaginatedListStore {}
+impl<T: ObjectStore + MultipartStore + PaginatedListStore> Store for T {}
 
 /// The objects below a URL.
 pub struct Place {
@@ -150,7 +153,6 @@ impl Place {
 
     /// Prefixes and objects directly below this one, sorted.
     pub fn listed(&self) -> Result<(Vec<String>, Vec<Stored>)> {
-        let found = self.call("list", "", || self.store.list_with_delimiter(Some(&self.prefix)))?;
         let last = |path: &Path| path.filename().map(str::to_string);
         let stored = |object: &ObjectMeta| {
             let modified = object.last_modified.timestamp_nanos_opt().unwrap_or(0);
@@ -160,30 +162,55 @@ impl Place {
                 modified_unix_ns: u64::try_from(modified).unwrap_or(0),
             })
         };
-        let mut folders: Vec<_> = found.common_prefixes.iter().filter_map(last).collect();
-        let mut objects: Vec<_> = found.objects.iter().filter_map(stored).collect();
-        folders.sort();
+        let (mut folders, mut objects) = (BTreeSet::new(), Vec::new());
+        self.pages(Some("/"), |page| {
+            folders.extend(page.common_prefixes.iter().filter_map(last));
+            objects.extend(page.objects.iter().filter_map(stored));
+            self.said(pages::check_count(folders.len() + objects.len()))
+        })?;
         objects.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok((folders, objects))
+        Ok((folders.into_iter().collect(), objects))
+    }
+
+    /// Hands the pages of the list below the prefix to `take`, as they come.
+    fn pages(&self, delimiter: Option<&'static str>, mut take: impl FnMut(ListResult) -> Result<()>) -> Result<()> {
+        let prefix = (!self.prefix.as_ref().is_empty()).then(|| format!("{}/", self.prefix));
+        let (mut pages, mut mark) = (Pages::default(), None);
+        loop {
+            let page = self.call("list", "", || {
+                let (delimiter, page_token) = (delimiter.map(Into::into), mark.clone());
+                let asked = PaginatedListOptions { delimiter, page_token, ..Default::default() };
+                self.store.list_paginated(prefix.as_deref(), asked)
+            })?;
+            take(page.result)?;
+            let Some(next) = page.page_token else { return Ok(()) };
+            self.said(pages.turn(&next))?;
+            mark = Some(next);
+        }
+    }
+
+    fn said<T>(&self, result: object_store::Result<T>) -> Result<T> {
+        reason::result(result, "list", self, "")
     }
 
     /// Removes every object below the prefix, `last` at the end.
     pub fn clear(&self, last: &str) -> Result<usize> {
         let last = self.key(last);
-        let mut found = self.call("list", "", || async {
-            let mut keys = Vec::new();
-            let mut list = self.store.list(Some(&self.prefix));
-            while let Some(object) = list.next().await {
-                keys.push(object?.location);
-            }
-            Ok(keys)
-        })?;
-        found.sort_by_key(|key| *key == last);
-        for key in &found {
+        let (mut removed, mut has_last) = (0, false);
+        let mut remove = |key: &Path| {
             let gone = self.stop.wait(again(self.options.retries, || self.store.delete(key)))?;
             present(gone).map_err(|e| self.explain("remove", key.filename().unwrap_or_default(), &e))?;
+            removed += 1;
+            Ok(())
+        };
+        self.pages(None, |page| {
+            has_last |= page.objects.iter().any(|object| object.location == last);
+            page.objects.iter().filter(|object| object.location != last).try_for_each(|object| remove(&object.location))
+        })?;
+        if has_last {
+            remove(&last)?;
         }
-        Ok(found.len())
+        Ok(removed)
     }
 
     /// Fills `buffer` from the object at `offset`. A body that ends early is asked for again from there, never accepted.

@@ -6,6 +6,7 @@ use std::path::Path;
 use object_store::Error as StoreError;
 use object_store::client::{HttpError, HttpErrorKind};
 
+use super::client::Unacceptable;
 use super::confirm::DIFFERENT;
 use super::place::Place;
 use crate::error::{Error, Result};
@@ -17,6 +18,9 @@ pub fn is_missing(error: &StoreError) -> bool {
 
 /// Whether the same request may succeed: the answer was cut, or the bytes changed on the way. What object_store repeats itself is not repeated again.
 pub fn is_passing(error: &StoreError) -> bool {
+    if unacceptable(error).is_some() {
+        return false;
+    }
     let cut = chain(error).any(|e| {
         let io = e.downcast_ref::<std::io::Error>();
         io.is_some_and(|e| e.kind() == std::io::ErrorKind::UnexpectedEof)
@@ -98,6 +102,9 @@ fn tell(what: &str, url: &str, place: &Place, error: &StoreError) -> Error {
     let code = code_of(&text).unwrap_or_default();
     let failed = |why: String| Error::failed(format!("cannot {what} {url}: {why}"));
     let server = &place.endpoint;
+    if let Some(why) = unacceptable(error) {
+        return told_by_answer(what, url, place, why);
+    }
     if code == "NoSuchBucket" {
         return failed(format!("there is no bucket `{}` at {server}", place.bucket))
             .hint("check its name, AWS_REGION and AWS_ENDPOINT_URL, or make it: aws s3 mb");
@@ -125,6 +132,31 @@ fn tell(what: &str, url: &str, place: &Place, error: &StoreError) -> Error {
         500.. => failed(format!("{server} still answers {status}{named} after {} retries", place.options.retries))
             .hint("the server is overloaded or broken: lower --concurrency, raise --retries, or look at its log"),
         _ => failed(format!("{server} answers {status}{named}")),
+    }
+}
+
+/// An answer that was not taken.
+fn told_by_answer(what: &str, url: &str, place: &Place, why: &Unacceptable) -> Error {
+    let (server, is_s3) = (&place.endpoint, place.s3.is_some());
+    let failed = |why: String| Error::failed(format!("cannot {what} {url}: {why}"));
+    match why {
+        Unacceptable::Redirect { region: Some(region), .. } => {
+            let (why, _) = by_code("PermanentRedirect", place).unwrap_or_default();
+            failed(why).hint(format!("set AWS_REGION={region}"))
+        }
+        Unacceptable::Redirect { to: None, .. } if is_s3 => {
+            let (why, hint) = by_code("PermanentRedirect", place).unwrap_or_default();
+            failed(why).hint(hint)
+        }
+        Unacceptable::Redirect { .. } => {
+            let hint = "if the bucket is there, name that server in AWS_ENDPOINT_URL";
+            let region = if is_s3 { "; if it is in another region, set AWS_REGION" } else { "" };
+            failed(format!("{server} {why}, which is not followed: the credentials would go along"))
+                .hint(format!("{hint}{region}"))
+        }
+        Unacceptable::TooMany(_) => failed(format!("{server} {why}")).hint("name a prefix further down"),
+        Unacceptable::TooLong(_) | Unacceptable::SamePage => failed(format!("{server} {why}"))
+            .hint("it, or a proxy on the way, is broken or of another kind: check AWS_ENDPOINT_URL"),
     }
 }
 
@@ -170,9 +202,6 @@ fn by_code(code: &str, place: &Place) -> Option<(String, String)> {
 fn by_text(text: &str, place: &Place) -> Option<(String, String)> {
     let (server, lower) = (&place.endpoint, text.to_lowercase());
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    if has(&["without location", "301 moved permanently", "307 temporary redirect"]) {
-        return by_code("PermanentRedirect", place);
-    }
     let (why, hint) = if has(&["169.254.169.254", "metadata endpoint"]) {
         let error = no_credentials("");
         return Some(("no credentials were found".to_string(), error.hint.unwrap_or_default()));
@@ -254,6 +283,10 @@ fn chain(error: &StoreError) -> impl Iterator<Item = &(dyn StdError + 'static)> 
         next = found.source();
         Some(found)
     })
+}
+
+fn unacceptable(error: &StoreError) -> Option<&Unacceptable> {
+    chain(error).find_map(|e| e.downcast_ref())
 }
 
 fn kind_of(error: &StoreError) -> Option<HttpErrorKind> {

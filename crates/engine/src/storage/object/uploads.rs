@@ -3,22 +3,28 @@
 use chrono::DateTime;
 use http::Method;
 use object_store::aws::AwsAuthorizer;
-use object_store::client::{HttpConnector, HttpRequest, HttpRequestBody, ReqwestConnector};
+use object_store::client::{HttpRequest, HttpRequestBody};
 use object_store::path::Path;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::connect::S3;
+use super::pages::{self, Pages};
 use super::place::{Place, again};
 use super::reason;
 use crate::error::{Error, Result};
 
 /// An upload that was started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Unfinished {
     /// The object that it would have become, as a key of the bucket.
+    #[serde(rename = "Key")]
     pub key: String,
     /// The server's name for it.
+    #[serde(rename = "UploadId")]
     pub id: String,
     /// When it was started, as the server says (RFC 3339).
+    #[serde(rename = "Initiated", default)]
     pub started: String,
 }
 
@@ -29,6 +35,34 @@ pub struct Parts {
     pub bytes: u64,
     /// When the last part arrived, or the upload was started, as the server says.
     pub touched_unix_ns: u64,
+}
+
+/// A page of the list of uploads.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct UploadsPage {
+    #[serde(rename = "Upload")]
+    uploads: Vec<Unfinished>,
+    is_truncated: bool,
+    next_key_marker: String,
+    next_upload_id_marker: String,
+}
+
+/// A page of the list of an upload's parts.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct PartsPage {
+    #[serde(rename = "Part")]
+    parts: Vec<Part>,
+    is_truncated: bool,
+    next_part_number_marker: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Part {
+    size: u64,
+    last_modified: String,
 }
 
 /// The unfinished uploads below `place`.
@@ -45,23 +79,20 @@ pub async fn list(place: &Place) -> Result<Vec<Unfinished>> {
 
 /// Asks for the uploads below `asked`; returns those below `prefix`.
 async fn below(place: &Place, s3: &S3, asked: &str, prefix: &str) -> Result<Vec<Unfinished>> {
-    let (mut found, mut markers) = (Vec::new(), String::new());
+    let told = |result| reason::result(result, "list the uploads of", place, "");
+    let (mut found, mut markers, mut pages) = (Vec::new(), String::new(), Pages::default());
     loop {
         let query = format!("uploads=&prefix={}{markers}", encoded(asked));
-        let page = again(place.options.retries, || page(s3, "", &query)).await;
+        let page = again(place.options.retries, || page::<UploadsPage>(s3, "", &query)).await;
         let page = reason::result(page, "list the uploads of", place, "")?;
-        let uploads = page.split("<Upload>").skip(1).map(|text| Unfinished {
-            key: element(text, "Key"),
-            id: element(text, "UploadId"),
-            started: element(text, "Initiated"),
-        });
-        found.extend(uploads.filter(|upload| upload.key.starts_with(prefix)));
-        let next = element(&page, "NextKeyMarker");
-        if element(&page, "IsTruncated") != "true" || next.is_empty() {
+        found.extend(page.uploads.into_iter().filter(|upload| upload.key.starts_with(prefix)));
+        told(pages::check_count(found.len()))?;
+        if !page.is_truncated || page.next_key_marker.is_empty() {
             return Ok(found);
         }
-        let id = encoded(&element(&page, "NextUploadIdMarker"));
-        markers = format!("&key-marker={}&upload-id-marker={id}", encoded(&next));
+        let (key, id) = (encoded(&page.next_key_marker), encoded(&page.next_upload_id_marker));
+        markers = format!("&key-marker={key}&upload-id-marker={id}");
+        told(pages.turn(&markers))?;
     }
 }
 
@@ -70,22 +101,23 @@ pub async fn parts(place: &Place, upload: &Unfinished) -> Result<Parts> {
     let Some(s3) = &place.s3 else { return Ok(Parts::default()) };
     let mut found = Parts { bytes: 0, touched_unix_ns: unix_ns(&upload.started) };
     let (key, mut marker) = (upload.key.split('/').map(encoded).collect::<Vec<_>>().join("/"), String::new());
+    let mut pages = Pages::default();
     loop {
         let query = format!("uploadId={}{marker}", encoded(&upload.id));
-        let page = again(place.options.retries, || page(s3, &key, &query)).await;
+        let page = again(place.options.retries, || page::<PartsPage>(s3, &key, &query)).await;
         let page = match page {
             Err(e) if reason::is_missing(&e) => return Ok(found),
             page => reason::result(page, "look at the upload of", place, "")?,
         };
-        for part in page.split("<Part>").skip(1) {
-            found.bytes += element(part, "Size").parse().unwrap_or(0);
-            found.touched_unix_ns = found.touched_unix_ns.max(unix_ns(&element(part, "LastModified")));
+        for part in page.parts {
+            found.bytes = found.bytes.saturating_add(part.size);
+            found.touched_unix_ns = found.touched_unix_ns.max(unix_ns(&part.last_modified));
         }
-        let next = element(&page, "NextPartNumberMarker");
-        if element(&page, "IsTruncated") != "true" || next.is_empty() {
+        if !page.is_truncated || page.next_part_number_marker.is_empty() {
             return Ok(found);
         }
-        marker = format!("&part-number-marker={}", encoded(&next));
+        marker = format!("&part-number-marker={}", encoded(&page.next_part_number_marker));
+        reason::result(pages.turn(&marker), "look at the upload of", place, "")?;
     }
 }
 
@@ -101,7 +133,7 @@ pub async fn abort(place: &Place, upload: &Unfinished) -> Result<()> {
 }
 
 /// The answer to a GET of `key` (already encoded) with `query`, signed as object_store signs.
-async fn page(s3: &S3, key: &str, query: &str) -> object_store::Result<String> {
+async fn page<T: DeserializeOwned>(s3: &S3, key: &str, query: &str) -> object_store::Result<T> {
     let generic =
         |source: Box<dyn std::error::Error + Send + Sync>| object_store::Error::Generic { store: "object", source };
     let slash = if key.is_empty() { "" } else { "/" };
@@ -112,26 +144,18 @@ async fn page(s3: &S3, key: &str, query: &str) -> object_store::Result<String> {
         .map_err(|e| generic(e.into()))?;
     let credential = s3.store.credentials().get_credential().await?;
     AwsAuthorizer::new(&credential, "s3", &s3.region).try_authorize(&mut request, None)?;
-    let client = ReqwestConnector::default().connect(&s3.client)?;
-    let response = client.execute(request).await.map_err(|e| generic(e.into()))?;
+    let response = s3.client.execute(request).await.map_err(|e| generic(e.into()))?;
     let status = response.status().as_u16();
     let body = response.into_body().bytes().await.map_err(|e| generic(e.into()))?;
-    let body = String::from_utf8_lossy(&body).into_owned();
+    let body = String::from_utf8_lossy(&body);
     reason::check_status(status, &body)?;
-    Ok(body)
+    quick_xml::de::from_str(&body).map_err(|e| generic(format!("its list of uploads or parts is not S3's: {e}").into()))
 }
 
 /// A time as S3 writes it, in nanoseconds since 1970; 0 for one that cannot be read.
 fn unix_ns(text: &str) -> u64 {
     let time = DateTime::parse_from_rfc3339(text).ok().and_then(|time| time.timestamp_nanos_opt());
     time.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0)
-}
-
-/// The text of the first element `name`.
-fn element(xml: &str, name: &str) -> String {
-    let text = xml.split_once(&format!("<{name}>")).and_then(|(_, rest)| rest.split_once('<'));
-    let text = text.map_or("", |(text, _)| text);
-    text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'").replace("&amp;", "&")
 }
 
 fn encoded(text: &str) -> String {
