@@ -68,13 +68,15 @@ impl<'a> Catalog<'a> {
 
 /// The chunks of a member, which share none with another.
 fn chunks_of(manifest: &Manifest, member: &Member) -> Result<Range<usize>> {
-    let end = member.offset + member.bytes;
+    let end = member.offset.saturating_add(member.bytes);
     let first = manifest.chunks.partition_point(|chunk| chunk.offset < member.offset);
     let last = manifest.chunks.partition_point(|chunk| chunk.offset < end);
-    let fits = manifest.chunks.get(first).is_some_and(|chunk| chunk.offset == member.offset)
-        && manifest.chunks[first..last]
-            .last()
-            .is_some_and(|chunk| chunk.offset + chunk.user_bytes <= end.next_multiple_of(ALIGN as u64));
+    // The chunks of a state lie side by side: these are the member's own if they begin and end with it.
+    let own = manifest.chunks.get(first..last).unwrap_or_default();
+    let fits = own.first().is_some_and(|chunk| chunk.offset == member.offset)
+        && own.last().and_then(|chunk| chunk.offset.checked_add(chunk.user_bytes)).is_some_and(|last| {
+            last >= end && end.checked_next_multiple_of(ALIGN as u64).is_some_and(|end| last <= end)
+        });
     match fits {
         true => Ok(first..last),
         false => Err(Error::usage(format!(

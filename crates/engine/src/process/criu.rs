@@ -1,6 +1,7 @@
 //! CRIU's command: where it is, whether it can work here, and running it.
 
-use std::fs::{self, File};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::explain;
 use super::folder::Folder;
+use super::limits::LOG_BYTES;
 use crate::error::{Error, Result};
 use crate::measure::cpu::Cpu;
 
@@ -98,6 +100,15 @@ impl Criu {
     }
 }
 
+/// The end of a log, where the reason stands.
+fn end_of(path: &Path) -> std::io::Result<String> {
+    let (mut file, mut bytes) = (File::open(path)?, Vec::new());
+    let from = file.metadata()?.len().saturating_sub(LOG_BYTES);
+    file.seek(SeekFrom::Start(from))?;
+    file.take(LOG_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 fn log_name(action: &str) -> String {
     format!("{action}.log")
 }
@@ -180,7 +191,7 @@ impl Running {
     /// Why it failed, from its log, which stays.
     pub fn failed(&self) -> Error {
         let path = self.folder.path().join(log_name(self.action));
-        let said = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        let said = |path: &Path| end_of(path).unwrap_or_default();
         let log = said(&path) + &said(&self.folder.path().join(format!("{}.out", self.action)));
         self.folder.keep();
         let error = explain::error(self.action, &log);

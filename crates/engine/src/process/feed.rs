@@ -13,11 +13,12 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::criu::{Ended, Running, stalled};
+use super::limits::{self, IMAGE_BYTES};
 use super::line::{Heard, Line};
 use super::slots::Slots;
 use super::{TICK, patience};
 use crate::buffer::{Buffer, align_up};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::measure::clock;
 
 /// The first chunk of an image: most images are smaller.
@@ -170,6 +171,7 @@ impl Peer {
             Heard::Hello => {}
             Heard::Bye => self.marks.closed_ns = clock::now(),
             Heard::Image(name) => {
+                limits::check_image(&name, self.images.len())?;
                 let end = self.line.pipe()?;
                 if self.images.is_empty() {
                     self.marks.first_ns = clock::now();
@@ -185,6 +187,11 @@ impl Peer {
     fn fill(&mut self, index: usize, idle: bool) -> Result<Option<Filled>> {
         loop {
             let pipe = &mut self.pipes[index];
+            if pipe.offset >= IMAGE_BYTES - self.chunk_bytes as u64 {
+                let name = &self.images[pipe.file].name;
+                return Err(Error::failed(format!("the image {name} of criu dump has more than {IMAGE_BYTES} bytes"))
+                    .hint("save a part of the program: name a process further down"));
+            }
             let most = if pipe.offset == 0 { FIRST.min(self.chunk_bytes) } else { self.chunk_bytes };
             if pipe.buffer.is_none() {
                 let filling = self.pipes.iter().filter(|pipe| pipe.offset > 0 && pipe.buffer.is_some()).count();

@@ -4,10 +4,12 @@
 //! socket closed and ends by itself; it is never killed while it is inside of the program.
 
 use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use super::folder::Folder;
 use crate::error::{Error, Result};
 
 const SCRIPT: &str = r#"
@@ -33,19 +35,28 @@ pub struct Guard {
 
 impl Guard {
     /// If savemark dies, lets the tree of `root` go on, except for the processes in `except`.
-    pub fn go_on(root: i32, except: &[i32]) -> Result<Self> {
+    pub fn go_on(root: i32, except: &[i32], folder: &Folder) -> Result<Self> {
         let except: Vec<String> = except.iter().map(i32::to_string).collect();
-        Self::start(&["CONT", &root.to_string(), &except.join(" ")])
+        Self::start(&["CONT", &root.to_string(), &except.join(" ")], folder)
     }
 
     /// If savemark dies, kills the half-restored tree whose root CRIU has written to `pid_file`.
-    pub fn kill(pid_file: &Path) -> Result<Self> {
-        Self::start(&["KILL", &pid_file.to_string_lossy(), ""])
+    pub fn kill(pid_file: &Path, folder: &Folder) -> Result<Self> {
+        Self::start(&["KILL", &pid_file.to_string_lossy(), ""], folder)
     }
 
-    fn start(words: &[&str]) -> Result<Self> {
+    /// It holds the lock of `folder` too: what is in there is needed until it has ended.
+    fn start(words: &[&str], folder: &Folder) -> Result<Self> {
+        let lock = folder.as_fd().as_raw_fd();
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "savemark-guard"]).args(words).process_group(0);
+        // SAFETY: between fork and exec only fcntl is called, on a descriptor that the folder keeps open.
+        unsafe {
+            command.pre_exec(move || {
+                let lock = BorrowedFd::borrow_raw(lock);
+                rustix::io::fcntl_setfd(lock, rustix::io::FdFlags::empty()).map_err(Into::into)
+            });
+        }
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Ok(Self { shell: spawned.map_err(|e| Error::io("start", Path::new("/bin/sh"), e))? })
     }

@@ -61,7 +61,7 @@ pub fn dump(criu: &Criu, pid: i32, images: &Path, control: &Control) -> Result<D
         return Err(Error::refused(format!("process {pid} uses a GPU, which only the mode `stream` saves"))
             .hint("leave --mode out"));
     }
-    let mut guard = Guard::go_on(tree.root, tree.stopped())?;
+    let mut guard = Guard::go_on(tree.root, tree.stopped(), &folder)?;
     let words = ["--tree".to_string(), pid.to_string(), "--leave-stopped".to_string()];
     let mut running = criu.start("dump", &folder, Some(images), &words)?;
     guard.watch(running.pid())?;
@@ -75,7 +75,7 @@ pub fn dump(criu: &Criu, pid: i32, images: &Path, control: &Control) -> Result<D
 pub fn restore(criu: &Criu, root: i32, images: &Path, lazy: bool, control: &Control) -> Result<Done> {
     let folder = Arc::new(Folder::new()?);
     let pid_file = folder.path().join("pid");
-    let mut guard = Guard::kill(&pid_file)?;
+    let mut guard = Guard::kill(&pid_file, &folder)?;
     let mut words = ["--restore-detached", "--leave-stopped", "--pidfile"].map(str::to_string).to_vec();
     words.push(pid_file.to_string_lossy().into_owned());
     let pages = match lazy {

@@ -19,6 +19,7 @@ pub mod folder;
 mod gpus;
 mod guard;
 pub mod images;
+mod limits;
 mod line;
 mod peers;
 pub mod program;

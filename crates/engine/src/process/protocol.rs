@@ -5,12 +5,14 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::pipe::fcntl_setpipe_size;
 
-/// Names of images are short; what is longer is not CRIU.
-const NAME_MAX: usize = 4096;
+use super::limits::NAME_BYTES;
+
+/// A name, its field and its length: what is longer is not CRIU.
+const MESSAGE_BYTES: usize = NAME_BYTES + 16;
 /// Field 1 with a length, and field 1 with a number.
 const FIELD_BYTES: u8 = 1 << 3 | 2;
 const FIELD_NUMBER: u8 = 1 << 3;
@@ -23,7 +25,7 @@ pub fn request(socket: &mut UnixStream) -> io::Result<Option<String>> {
     }
     socket.read_exact(&mut header[1..])?;
     let len = u32::from_le_bytes(header) as usize;
-    if len > NAME_MAX {
+    if len > MESSAGE_BYTES {
         return Err(wrong("a message is too long"));
     }
     let mut message = vec![0; len];
@@ -35,7 +37,7 @@ pub fn request(socket: &mut UnixStream) -> io::Result<Option<String>> {
 fn name(message: &[u8]) -> Option<String> {
     let (field, rest) = message.split_first()?;
     let (len, start) = varint(rest)?;
-    let text = rest.get(start..start + len as usize).filter(|_| *field == FIELD_BYTES)?;
+    let text = rest.get(start..)?.get(..usize::try_from(len).ok()?).filter(|_| *field == FIELD_BYTES)?;
     String::from_utf8(text.to_vec()).ok()
 }
 
@@ -67,6 +69,9 @@ pub fn pipe(socket: &UnixStream) -> io::Result<OwnedFd> {
         _ => None,
     });
     let end = ends.next().and_then(|mut ends| ends.next()).ok_or_else(|| wrong("a pipe is missing"))?;
+    if FileType::from_raw_mode(fstat(&end)?.st_mode) != FileType::Fifo {
+        return Err(wrong("something else came in the place of a pipe"));
+    }
     fcntl_setfl(&end, fcntl_getfl(&end)? | OFlags::NONBLOCK)?;
     // A wish: many users share a limit, and a small pipe only costs time.
     let most = std::fs::read_to_string("/proc/sys/fs/pipe-max-size").ok().and_then(|text| text.trim().parse().ok());
@@ -105,5 +110,45 @@ mod tests {
         assert_eq!(name(&[0x0a, 5, b'a']), None);
         assert_eq!(name(&[0x0a, 0xff, 0xff, 0xff]), None);
         assert_eq!(name(&[]), None);
+        assert_eq!(name(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, b'a']), None);
+    }
+
+    #[test]
+    fn only_a_pipe_is_taken_for_one() {
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+        let (criu, us) = UnixStream::pair().unwrap();
+        let file = tempfile::tempfile().unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let files = [std::os::fd::AsFd::as_fd(&file)];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&files)));
+        sendmsg(&criu, &[io::IoSlice::new(b"x")], &mut control, SendFlags::empty()).unwrap();
+        assert!(pipe(&us).unwrap_err().to_string().contains("place of a pipe"));
+    }
+
+    #[test]
+    fn fuzz_requests() {
+        use crate::testing::mutate::fuzz;
+        let request = |name: &str| {
+            let message = [&[0x0a, name.len() as u8], name.as_bytes()].concat();
+            [&(message.len() as u32).to_le_bytes(), &*message].concat()
+        };
+        let samples: Vec<Vec<u8>> = ["pages-1.img", "core-1234.img", "inventory.img"].map(request).to_vec();
+        fuzz(
+            "criu-requests",
+            |chance| chance.bytes(&samples),
+            |bytes| {
+                let (mut criu, mut us) = UnixStream::pair().unwrap();
+                criu.write_all(&bytes[..bytes.len().min(1 << 16)]).unwrap();
+                drop(criu);
+                while let Ok(Some(name)) = request_of(&mut us) {
+                    assert!(name.len() <= MESSAGE_BYTES);
+                }
+            },
+        );
+    }
+
+    fn request_of(socket: &mut UnixStream) -> io::Result<Option<String>> {
+        super::request(socket)
     }
 }

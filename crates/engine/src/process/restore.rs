@@ -7,12 +7,13 @@ use super::criu::{Criu, Running};
 use super::folder::Folder;
 use super::gpus::Gpus;
 use super::guard::Guard;
+use super::limits::PIDS;
 use super::line::Line;
 use super::pump::Pump;
 use super::serve::Serve;
 use super::slots::Slots;
 use super::stats;
-use super::table::Table;
+use super::table::{TABLE, Table};
 use super::tree::{self, Tree};
 use crate::buffer::Pool;
 use crate::checkpoint::restore::{Plan, open};
@@ -69,6 +70,11 @@ pub fn restore(
             return Err(error);
         }
     };
+    // The images may say another number than the table: then what was rebuilt is not what signals would go to.
+    if let Err(error) = work.check_root() {
+        work.give_up();
+        return Err(error);
+    }
     // Every chunk was right, and CRIU has rebuilt the program: it may run.
     let tree = Tree::restored(table.root, table.stopped.clone());
     let times = work.times(&criu, &tree, &serve);
@@ -144,7 +150,7 @@ impl Work {
         let folder = Arc::new(Folder::new()?);
         let line = Line::listen("restore", &folder)?;
         let pid_file = folder.path().join("pid");
-        let mut guard = Guard::kill(&pid_file)?;
+        let mut guard = Guard::kill(&pid_file, &folder)?;
         let mut words = vec!["--restore-detached".to_string(), "--leave-stopped".to_string()];
         words.extend(["--pidfile".to_string(), pid_file.to_string_lossy().into_owned()]);
         words.extend(super::criu::options(&table.criu_options.join(" "))?);
@@ -167,14 +173,29 @@ impl Work {
         }
     }
 
+    /// The number of what CRIU has rebuilt, once it has.
+    fn rebuilt(&self) -> Option<i32> {
+        let text = std::fs::read_to_string(self.folder.path().join("pid")).ok()?;
+        text.trim().parse().ok().filter(|pid| PIDS.contains(pid))
+    }
+
+    fn check_root(&self) -> Result<()> {
+        match self.rebuilt() {
+            Some(pid) if pid == self.root => Ok(()),
+            Some(pid) => Err(Error::corrupt(format!(
+                "{TABLE} is damaged: the images are of process {pid}, and not of {}",
+                self.root
+            ))),
+            None => Err(Error::failed("criu restore does not say what it has restored").hint("try again")),
+        }
+    }
+
     /// Ends CRIU and kills what it has made: all of it is still stopped.
     fn give_up(mut self) {
         self.criu.stop();
-        // CRIU writes this file when it has rebuilt the program: without it the number may be somebody else's by now.
-        if self.folder.path().join("pid").exists() {
-            for pid in tree::pids(self.root) {
-                tree::signal(pid, rustix::process::Signal::KILL);
-            }
+        // Without CRIU's word the number may be somebody else's by now.
+        for pid in self.rebuilt().map(tree::pids).unwrap_or_default() {
+            tree::signal(pid, rustix::process::Signal::KILL);
         }
         let _ = tree::wait_gone(&self.processes, Duration::from_secs(10));
         drop(self.guard.take());

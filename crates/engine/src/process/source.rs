@@ -9,6 +9,7 @@ use super::feed::{Filled, Found, Image, Peer};
 use super::folder::Folder;
 use super::gpus::Gpus;
 use super::guard::Guard;
+use super::limits;
 use super::line::Line;
 use super::peers;
 use super::slots::Slots;
@@ -74,8 +75,8 @@ struct Layout {
 }
 
 const HELD: &str = "no panic while held";
-/// A chunk is offered at the index of its image, shifted by this, and its offset in it: images of up to 16 TiB.
-const SHIFT: u32 = 44;
+/// A chunk is offered at the index of its image, shifted by this, and its offset in it.
+const SHIFT: u32 = limits::IMAGE_SHIFT;
 
 impl Dump {
     /// Of a program to which nothing has happened yet.
@@ -106,7 +107,7 @@ impl Dump {
     /// Empties the GPUs and starts CRIU; from here on the program may be frozen.
     fn start(&self, state: &mut State) -> Result<()> {
         let line = Line::listen("dump", &self.folder)?;
-        let mut guard = Guard::go_on(self.tree.root, self.tree.stopped())?;
+        let mut guard = Guard::go_on(self.tree.root, self.tree.stopped(), &self.folder)?;
         (state.frozen, state.times.start_ns) = (true, clock::now());
         self.gpus.take_off()?;
         state.times.criu_ns = clock::now();
@@ -198,7 +199,10 @@ impl Dump {
         let files: Vec<_> = images.iter().map(|i| table::Image { name: i.name.clone(), bytes: i.bytes }).collect();
         // Now that it stands still.
         let processes = self.tree.pids();
-        let table = Table { files, processes, ..self.table.clone() };
+        let alive = |pids: &[i32]| pids.iter().copied().filter(|pid| processes.contains(pid)).collect();
+        let (stopped, gpus) = (alive(&self.table.stopped), alive(&self.table.gpus));
+        let table = Table { files, stopped, gpus, processes, ..self.table.clone() };
+        table.check()?;
         let table = serde_json::to_vec(&table).expect("a table is plain data");
         let full = images.iter().filter(|image| image.bytes > 0).map(|image| (image.name.clone(), image.bytes, 0o600));
         let (members, bytes) = lay_out(full.chain([(table::TABLE.to_string(), table.len() as u64, 0o600)]));

@@ -1,8 +1,11 @@
 //! CRIU's own account of a dump or a restore: a protobuf of a few numbers.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
+use super::limits::STATS_BYTES;
 use super::protocol::varint;
 use crate::record::CriuStats;
 
@@ -11,7 +14,9 @@ const HEADER: usize = 12;
 
 /// What `stats-dump` or `stats-restore` in `folder` says; `None` if it cannot be read.
 pub fn read(folder: &Path, name: &str) -> Option<CriuStats> {
-    decode(std::fs::read(folder.join(name)).ok()?.get(HEADER..)?)
+    let mut bytes = Vec::new();
+    File::open(folder.join(name)).ok()?.take(STATS_BYTES).read_to_end(&mut bytes).ok()?;
+    decode(bytes.get(HEADER..)?)
 }
 
 /// CRIU counts microseconds and pages.
@@ -19,7 +24,7 @@ fn decode(entry: &[u8]) -> Option<CriuStats> {
     let entry = fields(entry)?;
     if let Some(Field::Bytes(dump)) = entry.get(&1) {
         let dump = fields(dump)?;
-        let time = |field| number(&dump, field).map(|us| us * 1000);
+        let time = |field| number(&dump, field)?.checked_mul(1000);
         return Some(CriuStats {
             freezing_ns: time(1),
             frozen_ns: time(2),
@@ -31,7 +36,7 @@ fn decode(entry: &[u8]) -> Option<CriuStats> {
     }
     let Some(Field::Bytes(restore)) = entry.get(&2) else { return None };
     let restore = fields(restore)?;
-    let time = |field| number(&restore, field).map(|us| us * 1000);
+    let time = |field| number(&restore, field)?.checked_mul(1000);
     Some(CriuStats { forking_ns: time(3), restore_ns: time(4), pages: number(&restore, 5), ..Default::default() })
 }
 
@@ -82,5 +87,18 @@ mod tests {
         assert_eq!(stats.memory_dump_ns, None);
         assert!(decode(&message[..5]).is_none());
         assert!(decode(&[]).is_none());
+    }
+
+    #[test]
+    fn fuzz_stats() {
+        let dump = [0x08, 0x96, 0x01, 0x10, 0x02, 0x38, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        let samples: Vec<Vec<u8>> = [0x0a, 0x12].map(|field| [&[field, dump.len() as u8], &dump[..]].concat()).to_vec();
+        crate::testing::mutate::fuzz(
+            "criu-stats",
+            |chance| chance.bytes(&samples),
+            |bytes| {
+                let _ = decode(bytes);
+            },
+        );
     }
 }
