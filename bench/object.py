@@ -1,13 +1,16 @@
 """Side by side with s5cmd, aws-cli, rclone and warp on MinIO at loopback: interleaved, ratios.
 
-    python bench/object.py SCRATCH [--rounds 4]
+    python bench/object.py SCRATCH [--rounds 4] [--only ceiling]
 
-Needs `minio` on PATH; a peer that is not there is left out. Every side is a process of its own,
-measured from its start to its end, with the CPU time of all its threads; the server's is told
-beside it, for on a small machine the two share the processors.
+Needs `minio` on PATH, but for the ceiling; a peer that is not there is left out. Every side is a
+process of its own, measured from its start to its end, with the CPU time of all its threads; the
+server's is told beside it, for on a small machine the two share the processors.
 
 * One object of 1 GiB: from a file (in the page cache) into the bucket, and from there to nowhere.
   Ours is `savemark save` on one stream and `savemark verify`, which also checks every byte.
+* The client's own ceiling: the same against a server that throws away what is put and makes what is
+  asked for (`discarding.py`), with one thread of the client, two, and as many as it takes by
+  itself; s5cmd beside it. A trial that comes near this rate measures the client and not the store.
 * Many objects of 8 MiB, four at a time: warp, against `sequential` (PUT) and `random` (GET) with
   `files`, which move whole objects by one request each. The engine's own time, as warp's is.
 
@@ -48,7 +51,7 @@ engine.save_tree(trial, *source) if source else engine.verify(trial)
 
 
 class Server:
-    """MinIO with an empty bucket called `bench`."""
+    """A server with an empty bucket called `bench`."""
 
     def __init__(self, process: subprocess.Popen, port: int) -> None:
         self.process = process
@@ -72,12 +75,32 @@ class Server:
         }
 
 
+def free_port() -> int:
+    """One that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def discarding() -> Iterator[Server]:
+    """Runs the server that keeps nothing."""
+    port = free_port()
+    command = [sys.executable, Path(__file__).with_name("discarding.py"), str(port)]
+    process = subprocess.Popen(command)
+    try:
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            time.sleep(0.05)
+        yield Server(process, port)
+    finally:
+        process.terminate()
+        process.wait()
+
+
 @contextmanager
 def minio(folder: Path) -> Iterator[Server]:
     """Runs MinIO with its data in `folder`."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     (folder / "data" / "bench").mkdir(parents=True)
     keys = {"MINIO_ROOT_USER": KEY, "MINIO_ROOT_PASSWORD": SECRET, "MINIO_BROWSER": "off"}
     process = subprocess.Popen(
@@ -144,34 +167,56 @@ def one_object(server: Server, file: Path) -> tuple[list[Side], list[Side]]:
     return [Side(name, put[name]) for name in here], [Side(name, get[name]) for name in here]
 
 
-def many_requests(server: Server) -> tuple[list[Side], list[Side]]:
-    """Who puts, and who gets, objects of 8 MiB, four at once."""
+def moved(server: Server, operation: str, client_threads: int | None = None) -> Sample:
+    """Objects of 8 MiB, four at once, each by one request of the engine in this process."""
+    from savemark import _engine
+
+    pattern = {
+        "write": {"workload": "sequential"},
+        "read": {"workload": "random", "duration": "8s"},
+    }
     trial = {
         "storage": "object",
+        "target": f"s3://bench/{operation}",
         "files": SIZE // PART,
         "size": PART,
         "transfer_size": PART,
         "queue_depth": AT_ONCE,
         "payload": "random",
+        "client_threads": client_threads,
+        "operation": operation,
     }
-    pattern = {
-        "write": {"workload": "sequential"},
-        "read": {"workload": "random", "duration": "8s"},
-    }
+    os.environ.update(server.environment())
+    busy = server.cpu_s
+    record = json.loads(_engine.Engine().run(json.dumps({**trial, **pattern[operation]})))
+    phase = record["phases"][-1]
+    cpu_s = (phase["cpu_user_ns"] + phase["cpu_system_ns"]) / 1e9
+    # Beside the phase the server lays out what is read: its time is told where it does not.
+    served = int((server.cpu_s - busy) * 1e3) if operation == "write" else 0
+    return Sample(phase["elapsed_ns"] / 1e9, phase["user_bytes"], served, cpu_s)
 
-    def moved(operation: str) -> Sample:
-        from savemark import _engine
 
-        os.environ.update(server.environment())
-        asked = {**trial, **pattern[operation], "operation": operation}
-        asked["target"] = f"s3://bench/{operation}"
-        record = json.loads(_engine.Engine().run(json.dumps(asked)))
-        phase = record["phases"][-1]
-        cpu_s = (phase["cpu_user_ns"] + phase["cpu_system_ns"]) / 1e9
-        return Sample(phase["elapsed_ns"] / 1e9, phase["user_bytes"], 0, cpu_s)
+def ceiling(server: Server, file: Path) -> tuple[list[Side], list[Side]]:
+    """What the clients alone put and get, with as many threads as ours is given."""
+    kinds = {"1 thread": 1, "2 threads": 2, "savemark": None}
+    puts = [
+        Side(name, lambda count=count: moved(server, "write", count))  # type: ignore[misc]
+        for name, count in kinds.items()
+    ]
+    gets = [
+        Side(name, lambda count=count: moved(server, "read", count))  # type: ignore[misc]
+        for name, count in kinds.items()
+    ]
+    if shutil.which("s5cmd"):
+        puts.append(Side("s5cmd", lambda: run(server, "s5cmd", "cp", file, "s3://bench/s5cmd")))
+        gets.append(Side("s5cmd", lambda: run(server, "s5cmd", "cat", "s3://bench/s5cmd")))
+    return puts, gets
 
-    puts = [Side("savemark", lambda: moved("write"))]
-    gets = [Side("savemark", lambda: moved("read"))]
+
+def many_requests(server: Server) -> tuple[list[Side], list[Side]]:
+    """Who puts, and who gets, objects of 8 MiB, four at once."""
+    puts = [Side("savemark", lambda: moved(server, "write"))]
+    gets = [Side("savemark", lambda: moved(server, "read"))]
     if shutil.which("warp"):
         puts.append(Side("warp", lambda: warp(server, "put")))
         gets.append(Side("warp", lambda: warp(server, "get")))
@@ -231,22 +276,34 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("scratch", type=Path)
     parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--only", choices=["ceiling"], help="leave out what needs MinIO")
     words = parser.parse_args()
-    if shutil.which("minio") is None:
-        say("object storage: skipped, for minio is not on PATH")
-        return 0
-    with tempfile.TemporaryDirectory(dir=words.scratch) as folder, minio(Path(folder)) as server:
+    with tempfile.TemporaryDirectory(dir=words.scratch) as folder:
         file = Path(folder) / "one.bin"
         with file.open("wb") as out:
             for _ in range(SIZE >> 24):
                 out.write(os.urandom(1 << 24))
-        put, get = one_object(server, file)
-        compare("put one object of 1 GiB", put, "s5cmd", 1.2, words.rounds)
-        compare("get one object of 1 GiB", get, "s5cmd", 1.2, words.rounds)
-        puts, gets = many_requests(server)
-        compare("put objects of 8 MiB, 4 at once", puts, "warp", 1.0, words.rounds)
-        compare("get objects of 8 MiB, 4 at once", gets, "warp", 1.0, words.rounds)
+        with discarding() as server:
+            for title, sides in zip(("put", "get"), ceiling(server, file), strict=True):
+                interleave(sides, words.rounds)
+                table(f"the client alone: {title}, against a server that keeps nothing", sides)
+        if words.only is None:
+            against_minio(Path(folder), file, words.rounds)
     return 0
+
+
+def against_minio(folder: Path, file: Path, rounds: int) -> None:
+    """The comparisons that need a whole server."""
+    if shutil.which("minio") is None:
+        say("MinIO: skipped, for minio is not on PATH")
+        return
+    with minio(folder) as server:
+        put, get = one_object(server, file)
+        compare("put one object of 1 GiB", put, "s5cmd", 1.2, rounds)
+        compare("get one object of 1 GiB", get, "s5cmd", 1.2, rounds)
+        puts, gets = many_requests(server)
+        compare("put objects of 8 MiB, 4 at once", puts, "warp", 1.0, rounds)
+        compare("get objects of 8 MiB, 4 at once", gets, "warp", 1.0, rounds)
 
 
 if __name__ == "__main__":

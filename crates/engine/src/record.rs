@@ -59,6 +59,9 @@ pub struct PathTaken {
     pub alignment_bytes: u64,
     /// Filesystem type, `ext4` for example; empty where there is none.
     pub filesystem: String,
+    /// Threads of a bucket's client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_threads: Option<u32>,
     /// What else a reader must know: why something asked for as "auto" was not used, the endpoint of a bucket.
     pub notes: Vec<String>,
 }

@@ -22,6 +22,11 @@ use savemark_engine::{Error, Kind};
 
 const CHILD: &str = "SAVEMARK_TEST_CHILD";
 
+/// How often what is random is tried: SAVEMARK_TEST_POINTS says how much more thorough a run is to be.
+fn points(default: u64) -> u64 {
+    std::env::var("SAVEMARK_TEST_POINTS").map_or(default, |text| text.parse().unwrap())
+}
+
 fn disk() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
@@ -107,9 +112,11 @@ fn a_hundred_saves_and_restores_under_a_failing_server_lose_nothing_and_accept_n
     let root = disk();
     // Most of the time is waiting for a retry, so four savers share the machine, each with a server of its own.
     let (mut refused, mut whole) = (0, 0);
+    let each = points(100).div_ceil(4);
     std::thread::scope(|scope| {
         let savers = [0, 1, 2, 3].map(|saver| (saver, root.path().join(saver.to_string())));
-        let savers = savers.map(|(saver, root)| scope.spawn(move || under_faults(&root, saver * 25..saver * 25 + 25)));
+        let rounds = |saver: u64| saver * each..(saver + 1) * each;
+        let savers = savers.map(|(saver, root)| scope.spawn(move || under_faults(&root, rounds(saver))));
         for saver in savers {
             let counted = saver.join().unwrap();
             whole += counted.0;
@@ -340,7 +347,8 @@ fn kills_during_uploads_leave_the_previous_checkpoint_or_none() {
     let root = disk();
     let server = Server::start(root.path());
     let (mut interrupted, mut none, mut random) = (0, 0, 0x9e37_79b9_7f4a_7c15u64);
-    for kill in 0..40 {
+    let kills = points(40);
+    for kill in 0..kills {
         let prefix = format!("kill/{kill}");
         let storage = bucket(&server, &prefix, &small());
         let has_previous = kill % 2 == 0;
@@ -364,7 +372,7 @@ fn kills_during_uploads_leave_the_previous_checkpoint_or_none() {
         storage.clear(MANIFEST).unwrap();
         assert!(storage.list().unwrap().is_empty(), "kill {kill}");
     }
-    println!("{interrupted} of 40 kills hit an upload; {none} left no checkpoint where there was none");
+    println!("{interrupted} of {kills} kills hit an upload; {none} left no checkpoint where there was none");
     assert!(
         interrupted >= 5 && none >= 2,
         "{interrupted} kills hit an upload, {none} left none; the test does not test"

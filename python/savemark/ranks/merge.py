@@ -183,10 +183,11 @@ def _shares(one: Json, other: Json) -> Json:
 def _path(one: Json, other: Json) -> Json:
     """Return the path of the first; another one of another rank is said."""
     notes = list(dict.fromkeys([*one["notes"], *other["notes"]]))
-    same = ("storage", "direct", "fixed_buffers", "registered_files", "filesystem")
+    same = ["storage", "direct", "fixed_buffers", "registered_files", "filesystem"]
+    same += ["client_threads"] if "client_threads" in one else []
     for name in same:
-        if one[name] != other[name]:
-            notes.append(f"another rank has {name} {other[name]}")
+        if one[name] != other.get(name):
+            notes.append(f"another rank has {name} {other.get(name)}")
     return {**one, "notes": list(dict.fromkeys(notes))}
 
 

@@ -32,6 +32,7 @@ mod parts;
 mod place;
 mod queue;
 mod reason;
+mod runtime;
 mod stop;
 mod upload;
 mod uploads;
@@ -56,11 +57,20 @@ pub struct ObjectOptions {
     pub retries: u32,
     /// How long one request may take.
     pub timeout: Span,
+    /// Threads that move bytes between sockets and buffers, encrypt and sign, for all requests together; one per usable CPU,
+    /// 2 to 16, when left out.
+    pub client_threads: Option<u32>,
 }
 
 impl Default for ObjectOptions {
     fn default() -> Self {
-        Self { part_size: Size(16 << 20), concurrency: 4, retries: 10, timeout: Span(60_000_000_000) }
+        Self {
+            part_size: Size(16 << 20),
+            concurrency: 4,
+            retries: 10,
+            timeout: Span(60_000_000_000),
+            client_threads: None,
+        }
     }
 }
 
@@ -68,6 +78,11 @@ impl Default for ObjectOptions {
 const PARTS: std::ops::RangeInclusive<u64> = 5 << 20..=5 << 30;
 
 impl ObjectOptions {
+    /// How many threads there really are.
+    fn client_threads(&self) -> u32 {
+        self.client_threads.unwrap_or_else(runtime::default_threads)
+    }
+
     /// Checks what the types cannot say.
     pub fn validate(&self) -> Result<()> {
         if !PARTS.contains(&self.part_size.0) || !self.part_size.0.is_multiple_of(ALIGN as u64) {
@@ -78,6 +93,9 @@ impl ObjectOptions {
         }
         if !(1..=256).contains(&self.concurrency) {
             return Err(Error::usage(format!("concurrency: {} is not between 1 and 256", self.concurrency)));
+        }
+        if self.client_threads.is_some_and(|threads| !(1..=256).contains(&threads)) {
+            return Err(Error::usage("client_threads: not between 1 and 256"));
         }
         if self.timeout.0 < 1_000_000 {
             return Err(Error::usage("timeout: a request needs at least 1ms"));
@@ -95,6 +113,14 @@ pub struct Object {
 /// Opens the URL `target` with the endpoint and the credentials of this process's environment. Sends no request.
 pub fn open(options: &ObjectOptions, target: &Target) -> Result<Object> {
     open_in(options, target, &Environment::of_process())
+}
+
+/// The URL of the server that `environment` names for buckets of `scheme` (`s3`, `gs`, `az`) instead of the provider's own.
+///
+/// # Errors
+/// `Usage`, without the value, where that is no URL of a server, or holds credentials.
+pub fn named_endpoint(scheme: &str, environment: &Environment) -> Result<Option<String>> {
+    Ok(endpoint::Endpoint::named(scheme, environment)?.map(|endpoint| endpoint.as_str().to_string()))
 }
 
 /// As [`open`], in a given environment.
@@ -189,7 +215,8 @@ impl Storage for Object {
             format!("endpoint {}", self.place.endpoint),
             "a write is complete when an upload has taken it; only a sync says that the object is stored".to_string(),
         ];
-        PathTaken { storage: "object".into(), alignment_bytes: 1, notes, ..Default::default() }
+        let client_threads = Some(self.place.options.client_threads());
+        PathTaken { storage: "object".into(), alignment_bytes: 1, client_threads, notes, ..Default::default() }
     }
     fn rewrites(&self) -> bool {
         false

@@ -18,7 +18,7 @@ use reqwest::{Certificate, Url};
 /// Answers that are no objects: the longest are pages of lists, a thousand keys of 1 KiB each.
 const ANSWER_MAX: u64 = 16 << 20;
 /// Objects that are asked for as a whole are small: manifests and markers.
-pub const WHOLE_MAX: u64 = 256 << 20;
+const WHOLE_MAX: u64 = (128 << 20) + 1;
 
 /// Why an answer is not taken. No secret of the server's choice is in it, nor anything that a terminal would obey.
 #[derive(Debug, thiserror::Error)]

@@ -18,7 +18,8 @@ use super::confirm::{self, Later, Writer};
 use super::endpoint::Endpoint;
 use super::environment::Environment;
 use super::place::{Place, Store};
-use super::{ObjectOptions, reason};
+use super::stop::Stop;
+use super::{ObjectOptions, reason, runtime};
 use crate::error::{Error, Result};
 
 /// What only S3 has: enough to sign a request that object_store does not know.
@@ -79,7 +80,7 @@ pub fn connect(options: &ObjectOptions, url: &str, environment: &Environment) ->
         prefix,
         endpoint,
         options: options.clone(),
-        stop: Arc::default(),
+        stop: Arc::new(Stop::new(runtime::with_threads(options.client_threads())?)),
     })
 }
 

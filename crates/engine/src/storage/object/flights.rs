@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
-use super::place::{block_on, runtime};
 use super::stop::Stop;
 use crate::error::{Error, Result};
 use crate::measure::clock;
@@ -26,7 +25,7 @@ impl Flights {
 
     /// Starts a request.
     pub fn start(&mut self, request: impl Future<Output = Completion> + Send + 'static) {
-        self.tasks.spawn_on(request, runtime().handle());
+        self.tasks.spawn_on(request, self.stop.runtime.handle());
     }
 
     /// One that ended when it was submitted.
@@ -73,9 +72,17 @@ impl Flights {
         }
     }
 
-    fn take(&mut self, ended: std::result::Result<Completion, tokio::task::JoinError>) -> Result<()> {
-        self.done.push(ended.map_err(|_| Error::failed("a request panicked; this is a bug in savemark"))?);
+    fn take(&mut self, ended: std::result::Result<Completion, JoinError>) -> Result<()> {
+        self.done.push(ended.map_err(lost)?);
         Ok(())
+    }
+}
+
+/// Why a request has no answer: it was given up, or it panicked.
+pub fn lost(error: JoinError) -> Error {
+    match error.is_cancelled() {
+        true => Error::interrupted(),
+        false => Error::failed("a request to a bucket panicked; this is a bug in savemark"),
     }
 }
 
@@ -83,7 +90,7 @@ impl Flights {
     /// Requests use memory that belongs to the caller: none goes on behind its back.
     pub fn give_up(&mut self) {
         self.tasks.abort_all();
-        block_on(async { while self.tasks.join_next().await.is_some() {} });
+        self.stop.runtime.block_on(async { while self.tasks.join_next().await.is_some() {} });
     }
 }
 

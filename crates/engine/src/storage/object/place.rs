@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -10,7 +10,6 @@ use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{GetOptions, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
-use tokio::runtime::{Builder, Runtime};
 
 use super::confirm::Writer;
 use super::connect::S3;
@@ -38,6 +37,7 @@ pub struct Place {
     /// Host and port.
     pub endpoint: String,
     pub options: ObjectOptions,
+    /// Waits on the runtime of this place.
     pub stop: Arc<Stop>,
 }
 
@@ -50,21 +50,6 @@ pub struct Stored {
     pub bytes: u64,
     /// When it was written, as the server says; of an upload in parts, perhaps when that was started.
     pub modified_unix_ns: u64,
-}
-
-/// Two threads for all buckets: they move bytes between sockets and buffers, and sign; codecs have their own threads.
-pub fn runtime() -> &'static Runtime {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(2).thread_name("savemark-object").enable_all();
-        builder.build().expect("two threads can be started")
-    })
-}
-
-/// Waits for a request, whoever wants it to stop, on a thread that is not the runtime's.
-pub fn block_on<F: Future>(future: F) -> F::Output {
-    runtime().block_on(future)
 }
 
 impl Place {
@@ -144,7 +129,7 @@ impl Place {
                 return Ok(Err(size));
             }
             let bytes = found.bytes().await?;
-            if bytes.len() as u64 == size { Ok(Ok(bytes.to_vec())) } else { Err(cut(bytes.len() as u64, size)) }
+            if bytes.len() as u64 == size { Ok(Ok(bytes.into())) } else { Err(cut(bytes.len() as u64, size)) }
         };
         let found = present(self.stop.wait(again(self.options.retries, read))?);
         let found = found.map_err(|e| self.explain("read", name, &e))?;

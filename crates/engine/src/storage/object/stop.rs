@@ -4,19 +4,25 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::{Either, select};
+use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
-use super::place::block_on;
 use crate::error::{Error, Result};
 
 /// Of one place in a bucket.
-#[derive(Default)]
 pub struct Stop {
+    /// What does the requests.
+    pub runtime: &'static Runtime,
     stopped: AtomicBool,
     told: Notify,
 }
 
 impl Stop {
+    /// Of a place whose requests are done by `runtime`.
+    pub fn new(runtime: &'static Runtime) -> Self {
+        Self { runtime, stopped: AtomicBool::new(false), told: Notify::new() }
+    }
+
     /// Ends all waiting, now and until [`Stop::lift`].
     pub fn set(&self) {
         self.stopped.store(true, Ordering::SeqCst);
@@ -33,7 +39,7 @@ impl Stop {
     /// # Errors
     /// `Interrupted`; the request is given up.
     pub fn wait<F: Future>(&self, request: F) -> Result<F::Output> {
-        block_on(async {
+        self.runtime.block_on(async {
             let mut told = pin!(self.told.notified());
             told.as_mut().enable(); // before the look: whoever stops after it is heard
             if self.stopped.load(Ordering::SeqCst) {

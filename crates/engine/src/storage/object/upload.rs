@@ -10,8 +10,9 @@ use object_store::path::Path;
 use object_store::{MultipartId, PutPayload};
 use tokio::task::JoinHandle;
 
+use super::flights;
 use super::parts::{Gather, Pool};
-use super::place::{Place, Store, block_on, runtime};
+use super::place::{Place, Store};
 use super::reason;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -99,7 +100,7 @@ impl Upload {
         }
         let id = self.id()?;
         let (place, key, payload) = (Arc::clone(&self.place), self.key.clone(), payload(self.gather.finish()));
-        self.in_flight.push_back(runtime().spawn(async move {
+        self.in_flight.push_back(self.place.stop.runtime.spawn(async move {
             let put = |store: Arc<dyn Store>| {
                 let (key, id, payload) = (key.clone(), id.clone(), payload.clone());
                 async move { store.put_part(&key, &id, index, payload).await }
@@ -122,7 +123,7 @@ impl Upload {
         let Some(task) = self.in_flight.front_mut() else { return Ok(()) };
         let part = self.place.stop.wait(task)?; // interrupted, it is still there to be aborted
         self.in_flight.pop_front();
-        let part = part.map_err(|_| Error::failed("an upload panicked; this is a bug in savemark"))?;
+        let part = part.map_err(flights::lost)?;
         self.parts.push(reason::result(part, "upload", &self.place, self.name())?);
         Ok(())
     }
@@ -168,7 +169,8 @@ impl Drop for Upload {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         self.in_flight.iter().for_each(JoinHandle::abort);
-        let _ = block_on(async {
+        let runtime = self.place.stop.runtime;
+        let _ = runtime.block_on(async {
             for task in self.in_flight.drain(..) {
                 let _ = task.await;
             }

@@ -149,7 +149,11 @@ async fn page<T: DeserializeOwned>(s3: &S3, key: &str, query: &str) -> object_st
     let body = response.into_body().bytes().await.map_err(|e| generic(e.into()))?;
     let body = String::from_utf8_lossy(&body);
     reason::check_status(status, &body)?;
-    quick_xml::de::from_str(&body).map_err(|e| generic(format!("its list of uploads or parts is not S3's: {e}").into()))
+    parse(&body).map_err(|e| generic(format!("its list of uploads or parts is not S3's: {e}").into()))
+}
+
+fn parse<T: DeserializeOwned>(body: &str) -> std::result::Result<T, quick_xml::DeError> {
+    quick_xml::de::from_str(body)
 }
 
 /// A time as S3 writes it, in nanoseconds since 1970; 0 for one that cannot be read.
@@ -161,4 +165,54 @@ fn unix_ns(text: &str) -> u64 {
 fn encoded(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
     text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As AWS writes it: attributes, what is not asked for, elements of another kind in between, and escapes.
+    const UPLOADS: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<ListMultipartUploadsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Bucket>b</Bucket><KeyMarker/>
+<Upload><Key>a&amp;b/&#x63;</Key><UploadId>id-1</UploadId><Initiator><ID>x</ID></Initiator>
+<Initiated>2026-01-01T00:00:00.000Z</Initiated></Upload><CommonPrefixes><Prefix>p/</Prefix></CommonPrefixes>
+<Upload><Key>other</Key><UploadId>id-2</UploadId></Upload>
+<IsTruncated>true</IsTruncated><NextKeyMarker>other</NextKeyMarker><NextUploadIdMarker>id-2</NextUploadIdMarker>
+</ListMultipartUploadsResult>"#;
+    const PARTS: &str = "<ListPartsResult><Part><PartNumber>1</PartNumber><Size>5242880</Size>\
+<LastModified>2026-01-01T00:00:00Z</LastModified></Part><Part><Size>7</Size></Part>\
+<IsTruncated>false</IsTruncated></ListPartsResult>";
+
+    #[test]
+    fn pages_of_s3_are_read_and_what_is_none_is_refused() {
+        let page: UploadsPage = parse(UPLOADS).unwrap();
+        let keys: Vec<_> = page.uploads.iter().map(|upload| (upload.key.as_str(), upload.id.as_str())).collect();
+        assert_eq!(keys, [("a&b/c", "id-1"), ("other", "id-2")]);
+        assert!(page.is_truncated && page.next_key_marker == "other" && page.next_upload_id_marker == "id-2");
+        let page: PartsPage = parse(PARTS).unwrap();
+        assert_eq!(page.parts.iter().map(|part| part.size).sum::<u64>(), 5242887);
+        assert!(!page.is_truncated);
+        for wrong in
+            ["", "{}", "<a><b></a>", "<R><Upload><Key>x</Key></Upload></R>", "<R><IsTruncated>7</IsTruncated></R>"]
+        {
+            assert!(parse::<UploadsPage>(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse::<PartsPage>("<R><Part><Size>-1</Size></Part></R>").is_err());
+    }
+
+    #[test]
+    fn fuzz_pages() {
+        let samples: Vec<Vec<u8>> = [UPLOADS, PARTS].map(|text| text.as_bytes().to_vec()).to_vec();
+        crate::testing::mutate::fuzz(
+            "s3-pages",
+            |chance| chance.bytes(&samples),
+            |bytes| {
+                let text = String::from_utf8_lossy(bytes);
+                let uploads = parse::<UploadsPage>(&text).map_or_else(|_| Vec::new(), |page| page.uploads);
+                uploads.iter().for_each(|upload| drop((unix_ns(&upload.started), encoded(&upload.key))));
+                let _ = parse::<PartsPage>(&text);
+                let _ = reason::check_status(400, &text).map_err(|error| reason::is_passing(&error));
+            },
+        );
+    }
 }

@@ -8,7 +8,7 @@ use object_store::{ObjectStoreExt, PutPayload};
 use tokio::sync::oneshot;
 
 use super::flights::Flights;
-use super::place::{Place, Store, block_on};
+use super::place::{Place, Store};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::measure::clock;
@@ -110,7 +110,7 @@ impl Drop for WholeQueue {
     /// What is being sent must not be written by its next owner. A connection that does not let go is not waited for long.
     fn drop(&mut self) {
         self.flights.give_up();
-        block_on(async {
+        self.place.stop.runtime.block_on(async {
             for _ in 0..1000 {
                 if Arc::strong_count(&self.lent) == 1 {
                     break;
