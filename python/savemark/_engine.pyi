@@ -141,6 +141,12 @@ def content(files: Sequence[str]) -> str:
 def payload(kind: str, seed: int, offset: int, bytes: int) -> bytes:  # noqa: A002
     """Return so many bytes of data of a kind, from `offset` on: the same in every trial."""
 
+def endpoint(scheme: str) -> str | None:
+    """Return the URL of the server that the environment names for buckets of `scheme`, if it does.
+
+    EngineError (usage) where that is no URL of a server, or holds credentials.
+    """
+
 def version() -> str:
     """Return the engine's version."""
 
@@ -176,6 +182,15 @@ def crash(job_json: str) -> str:
 
     Only in a process of its own, with one thread, that ends after it: its mounts change.
     """
+
+def is_complete() -> bool:
+    """Return whether this thread's last save, restore or verification is complete.
+
+    It cannot be interrupted any more.
+    """
+
+def was_too_late() -> bool:
+    """Return, once, whether that one was interrupted when it could not be stopped any more."""
 
 def save_tree(
     trial_json: str, source: str, progress: Callable[[dict[str, Any]], object] | None = None

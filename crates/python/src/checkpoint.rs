@@ -51,7 +51,7 @@ fn quick<T: Send + 'static>(
 #[pyo3(signature = (trial, source, progress=None))]
 fn save_tree(py: Python<'_>, trial: &str, source: PathBuf, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let trial = parse(py, trial)?;
-    let report = watch::run(py, progress, move |control| Place::open(&trial)?.save_tree(&source, control))?;
+    let report = watch::run_whole(py, progress, move |control| Place::open(&trial)?.save_tree(&source, control))?;
     Ok(json(&report))
 }
 
@@ -60,7 +60,8 @@ fn save_tree(py: Python<'_>, trial: &str, source: PathBuf, progress: Option<Py<P
 #[pyo3(signature = (trial, destination, progress=None))]
 fn restore_tree(py: Python<'_>, trial: &str, destination: PathBuf, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let trial = parse(py, trial)?;
-    let report = watch::run(py, progress, move |control| Place::open(&trial)?.restore_tree(&destination, control))?;
+    let report =
+        watch::run_whole(py, progress, move |control| Place::open(&trial)?.restore_tree(&destination, control))?;
     Ok(json(&report))
 }
 
@@ -79,7 +80,7 @@ fn save_process(
     let (trial, after) = (parse(py, trial)?, if run_on { After::Run } else { After::Kill });
     let criu_options = criu::options(criu_options).map_err(|e| raise(py, e))?;
     let dump = DumpOptions { pid, after, criu_options, cut_pipes };
-    let report = watch::run(py, progress, move |control| Place::open(&trial)?.save_process(&dump, control))?;
+    let report = watch::run_whole(py, progress, move |control| Place::open(&trial)?.save_process(&dump, control))?;
     Ok(json(&report))
 }
 
@@ -88,7 +89,7 @@ fn save_process(
 #[pyo3(signature = (trial, progress=None))]
 fn restore_process(py: Python<'_>, trial: &str, progress: Option<Py<PyAny>>) -> PyResult<(i32, String)> {
     let trial = parse(py, trial)?;
-    let (table, report) = watch::run(py, progress, move |control| Place::open(&trial)?.restore_process(control))?;
+    let (table, report) = watch::run_whole(py, progress, move |control| Place::open(&trial)?.restore_process(control))?;
     Ok((table.root, json(&report)))
 }
 
@@ -97,7 +98,7 @@ fn restore_process(py: Python<'_>, trial: &str, progress: Option<Py<PyAny>>) -> 
 #[pyo3(signature = (trial, progress=None))]
 fn verify(py: Python<'_>, trial: &str, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let trial = parse(py, trial)?;
-    let report = watch::run(py, progress, move |control| Place::open(&trial)?.verify(control))?;
+    let report = watch::run_whole(py, progress, move |control| Place::open(&trial)?.verify(control))?;
     Ok(json(&report))
 }
 
@@ -208,10 +209,10 @@ fn restore_state(
         let chunk = manifest.chunk_bytes;
         let state = on_gpus_too(py, all, on_gpus, start, manifest.members, manifest.state_bytes)?;
         let restore = move |control: &_| Place::open(&trial)?.restore_gpu(&state, chunk, control);
-        return Ok(json(&watch::run(py, progress, restore)?));
+        return Ok(json(&watch::run_whole(py, progress, restore)?));
     }
     let sink = segments(py, all, manifest.members, manifest.state_bytes)?;
-    let report = watch::run(py, progress, move |control| Place::open(&trial)?.restore(&*sink, control))?;
+    let report = watch::run_whole(py, progress, move |control| Place::open(&trial)?.restore(&*sink, control))?;
     Ok(json(&report))
 }
 

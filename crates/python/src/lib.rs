@@ -16,7 +16,7 @@ use savemark_engine::checkpoint::abandoned;
 use savemark_engine::control::{Control, Meet};
 use savemark_engine::ranks::Placement;
 use savemark_engine::size::{Size, Span};
-use savemark_engine::storage::object::{self, Object, ObjectOptions};
+use savemark_engine::storage::object::{self, Environment, Object, ObjectOptions};
 use savemark_engine::storage::{Storage, Target};
 use savemark_engine::trial::{self, Trial};
 use savemark_engine::{Error, host, run};
@@ -187,6 +187,13 @@ impl Bucket {
     }
 }
 
+/// The URL of the server that the environment names for buckets of `scheme` instead of the provider's own: without
+/// credentials, or it is refused.
+#[pyfunction]
+fn endpoint(py: Python<'_>, scheme: &str) -> PyResult<Option<String>> {
+    object::named_endpoint(scheme, &Environment::of_process()).map_err(|e| raise(py, e))
+}
+
 /// The engine's version.
 #[pyfunction]
 fn version() -> &'static str {
@@ -260,6 +267,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Engine>()?;
     module.add_class::<Bucket>()?;
     module.add_class::<hall::Hall>()?;
+    module.add_function(wrap_pyfunction!(endpoint, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(record_schema, module)?)?;
@@ -272,6 +280,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(crash_contracts, module)?)?;
     module.add_function(wrap_pyfunction!(crash, module)?)?;
     checkpoint::add_to(module)?;
+    watch::add_to(module)?;
     witness::add_to(module)?;
     Ok(())
 }

@@ -77,7 +77,8 @@ def save(
     and `removed` (names, with `keep`); sizes in bytes, times in nanoseconds.
 
     Raises SavemarkError (attributes kind, message, hint), and what `progress` or `released` raise.
-    After each error, and after KeyboardInterrupt, the previous checkpoint is in place.
+    After each error the previous checkpoint is in place; after KeyboardInterrupt too, or the new
+    one, whole, if it was complete by then.
     """
     import savemark._engine as engine
 
@@ -186,8 +187,13 @@ def _check_owner(where: Place, options: Any, mine: tuple[int, int]) -> None:
 
 def _translated(act: Callable[[], Result], calls: list[_Callback]) -> Result:
     """Turn the engine's errors into the one that users catch, in the words of Python."""
+    import savemark._engine as engine
+
     try:
-        return act()
+        done = act()
+        if engine.was_too_late():
+            raise KeyboardInterrupt  # for whoever comes next: what was asked for here is done
+        return done
     except RecursionError:
         raise usage(
             "the state is nested too deep for what is left of Python's stack",

@@ -99,10 +99,14 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; the one place where errors become messages and exit codes."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    is_alone = arguments is None
     try:
-        code = _run(arguments)
+        code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
+        if is_alone:
+            from savemark.run.signals import ignore
+
+            ignore()
     except BrokenPipeError:
         # The reader of our output left (`savemark studies | head -1`); that is no failure of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -28,9 +28,10 @@ SAVE_OPTIONS = (
     "concurrency",
     "retries",
     "timeout",
+    "client_threads",
 )
 PATIENCE = ("retries", "timeout")
-READ_OPTIONS = ("queue_depth", "storage", "direct", *PATIENCE)
+READ_OPTIONS = ("queue_depth", "storage", "direct", *PATIENCE, "client_threads")
 
 
 class TransferCommand(click.Command):
@@ -50,13 +51,28 @@ class TransferCommand(click.Command):
         return super().get_params(ctx)
 
 
-class SaveCommand(TransferCommand):
+class WholeCommand(TransferCommand):
+    """One operation: a signal that comes when it is complete changes nothing."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; say so where it could not be stopped any more."""
+        import savemark._engine as engine
+        from savemark.run.signals import stop_in_order
+
+        with stop_in_order(engine.is_complete) as stop:
+            result: object = super().invoke(ctx)
+            if engine.was_too_late() or stop.too_late:
+                echo("note: the interrupt came too late: all was done", err=True)
+        return result
+
+
+class SaveCommand(WholeCommand):
     """Writes a checkpoint."""
 
     engine_options = SAVE_OPTIONS
 
 
-class ReadCommand(TransferCommand):
+class ReadCommand(WholeCommand):
     """Reads a checkpoint: codec, streams and chunks are those it was saved with."""
 
     engine_options = READ_OPTIONS
@@ -95,21 +111,18 @@ def typed(options: Mapping[str, object]) -> Json:
 @contextmanager
 def watched() -> Iterator[Callable[[Json], object] | None]:
     """Show a bar with rate and time left on a terminal, and nothing elsewhere."""
-    from savemark.run.signals import stop_in_order
-
     console = terminal(stderr=True)
-    with stop_in_order():
-        if not console.is_terminal or console.is_dumb_terminal:
-            yield None
-            return
-        with _bar(console) as bar:
-            task = bar.add_task("", total=None)
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield None
+        return
+    with _bar(console) as bar:
+        task = bar.add_task("", total=None)
 
-            def show(now: Json) -> None:
-                total = now["total_bytes"] or None
-                bar.update(task, description=now["phase"], total=total, completed=now["done_bytes"])
+        def show(now: Json) -> None:
+            total = now["total_bytes"] or None
+            bar.update(task, description=now["phase"], total=total, completed=now["done_bytes"])
 
-            yield show
+        yield show
 
 
 def _bar(console: Any) -> Progress:
