@@ -2,7 +2,7 @@
 
 import pytest
 
-from savemark.errors import SavemarkError
+from savemark.errors import SavemarkError, from_exception
 
 MIB = 1 << 20
 HERE = "/mnt/x"
@@ -201,6 +201,18 @@ def test_settings_of_aws_stand_in_its_file(monkeypatch):
     assert restore.aws["max_concurrent_requests"] == 4
     assert write.environment["AWS_MAX_ATTEMPTS"] == "4"
     assert "--endpoint-url" not in write.argv
+
+
+@pytest.mark.parametrize("tool", ["aws", "s5cmd", "rclone", "warp"])
+def test_credentials_in_the_server_s_url_reach_no_command_line(monkeypatch, tool):
+    options = {"workload": "random", "duration": "2s"} if tool == "warp" else SEQUENTIAL
+    for wrong in ("http://user:SECRET@127.0.0.1:9", "https://SECRET@storage.example"):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", wrong)
+        with pytest.raises(Exception, match="AWS_ENDPOINT_URL") as refused:
+            words(tool, URL, **options)
+        told = from_exception(refused.value)
+        assert told.kind == "usage"
+        assert "SECRET" not in f"{told.message} {told.hint}"
 
 
 def test_secrets_are_no_words(monkeypatch):

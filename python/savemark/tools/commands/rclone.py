@@ -32,7 +32,8 @@ def remote(place: str) -> str:
     if "://" not in place:
         return place
     server = _bucket.endpoint()
-    provider = f"provider=Other,endpoint='{server}'" if server else "provider=AWS"
+    quoted = (server or "").replace("'", "''")  # as rclone reads its connection strings
+    provider = f"provider=Other,endpoint='{quoted}'" if server else "provider=AWS"
     return f":s3,{provider},env_auth,no_check_bucket:{place.split('://', 1)[1]}"
 
 
