@@ -23,7 +23,10 @@ _LINES = {code: shown for code, shown in _ONE_LINE.items() if chr(code) not in "
 # What begins a formula in spreadsheets, also after spaces (OWASP, CSV injection).
 _FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20]")
 # What Markdown may take for markup: anywhere, around a word, or where it begins a line.
-_MARKUP = re.compile(r"[\\`*\[\]|~]|(?<!\w)_|_(?!\w)|^(?:>|[#+-](?=[#\s-]|$)|=(?==)|\d+(?=[.)]\s))")
+_MARKUP = re.compile(
+    r"[\\`*\[\]|]|~(?=~)|(?<=~)~|(?<!\w)_|_(?!\w)"
+    r"|^(?:>|[#+-](?=[#\s-]|$)|=(?==)|\d+(?=[.)]\s))"
+)
 
 
 def printable(text: str) -> str:

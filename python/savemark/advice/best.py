@@ -50,6 +50,9 @@ class Best:
 def best(result: TargetResult, goal: str) -> Best | None:
     """Return the best setting of one target, None where no setting has what the goal asks for.
 
+    None also where a check forbids the number of a setting that was faster than all others: the
+    best of those that are left is no advice.
+
     Of settings that tie and are within 5 % of the best, the one with the least CPU is taken (for
     `cpu` and `bytes`: the least time): a median so little lower is chance, a lower cost is not.
     """
@@ -57,7 +60,7 @@ def best(result: TargetResult, goal: str) -> Best | None:
         name = next((n for n in PHASES[goal] if n in result.phases), "")
         return _of_ranking(goal, result.ranking(name) if name else None)
     cells = _weighed(result)
-    if not cells:
+    if not cells or result.faster_blocked(TOTAL):
         return None
     return {"bytes": _bytes, "cpu": _cpu, "balanced": _balanced}[goal](cells, result.scales())
 
@@ -65,9 +68,9 @@ def best(result: TargetResult, goal: str) -> Best | None:
 def trade_offs(result: TargetResult) -> list[Cell]:
     """Return the settings on the Pareto front of total time, stored bytes and CPU, fastest first.
 
-    From medians; costs less than 2 % apart count as equal.
+    From medians; costs less than 2 % apart count as equal. None where a faster one is forbidden.
     """
-    cells = _weighed(result)
+    cells = [] if result.faster_blocked(TOTAL) else _weighed(result)
     scales = result.scales()
     points = [costs(cell, scales[cell.setting]) for cell in cells]
     return [cells[i] for i in sorted(pareto.front(points, SAME), key=lambda i: points[i][0])]

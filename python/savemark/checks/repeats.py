@@ -10,6 +10,8 @@ from savemark.stats import TOTAL, Ranking, TargetResult
 from savemark.stats.spread import N_FOR_INTERVAL
 from savemark.stats.ties import LEAST
 
+NOTHING = "Nothing can be ranked: no setting has what it takes, or the fastest is forbidden."
+
 
 def leader(result: TargetResult) -> Ranking | None:
     """The ranking that the decision rests on: total time, else whatever phase can be ranked."""
@@ -35,7 +37,7 @@ def enough(evidence: Evidence) -> Finding:
     rankings = _rankings(evidence)
     weak = [each for each in rankings if each.compared > 1 and each.repeats < N_FOR_INTERVAL]
     if not rankings:
-        return Finding(Verdict.UNVERIFIED, "There is nothing to rank.")
+        return Finding(Verdict.UNVERIFIED, NOTHING)
     if not weak:
         return Finding(Verdict.OK, "Every setting has the repeats that its comparison needs.")
     found = min(weak, key=lambda each: each.repeats)
@@ -68,7 +70,7 @@ def distinguishable(evidence: Evidence) -> Finding:
     """State the group that the repeats cannot separate; the wording of the verdict rests on it."""
     rankings = _rankings(evidence)
     if not rankings:
-        return Finding(Verdict.UNVERIFIED, "There is nothing to rank.")
+        return Finding(Verdict.UNVERIFIED, NOTHING)
     parts, tied = [], False
     for found in rankings:
         where = f" on {found.best.label}" if len(rankings) > 1 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean, stdev
 
 from savemark.report.analysis import Analysis
-from savemark.report.table import Datum, Line, Table
+from savemark.report.table import Datum, Line, Table, quantity
 from savemark.report.words import counts, gbs, interval, span
 from savemark.stats import Cell, PhaseStat
 
@@ -55,7 +55,7 @@ def _line(label: str, part: str, phase: str, best: Cell) -> Line:
         Datum(middle, stat.speed),
         Datum(low_high, stat.slowest, stat.seconds.kind, "quiet"),
         Datum(_legacy(stat), stat.speed),
-        Datum(span(p99) if p99 else "–", p99 or -1.0),
+        quantity(p99 or None, span),
         Datum(str(best.n), best.n),
     ])  # fmt: skip
 

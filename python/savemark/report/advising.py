@@ -7,12 +7,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from savemark.advice.best import GOALS, Best, best, costs, stored, trade_offs
+from savemark.advice.best import GOALS, PHASES, Best, best, costs, stored, trade_offs
 from savemark.advice.plan import Choice, Job, asynchronous, choices, needed
 from savemark.report.sides import labelled, print_table
 from savemark.report.table import Datum, Line, Table
+from savemark.report.verdict import why_none
 from savemark.report.words import binary, both, gbs, seconds
-from savemark.stats import Cell, PhaseStat, TargetResult
+from savemark.stats import TOTAL, Cell, PhaseStat, TargetResult
 
 
 def settings_json(result: TargetResult, goals: list[str]) -> dict[str, Any]:
@@ -23,6 +24,7 @@ def settings_json(result: TargetResult, goals: list[str]) -> dict[str, Any]:
         "target": result.target,
         "state": result.cells[0].given,
         "best": {goal: one and _best_json(one) for goal, one in found.items()},
+        "no_advice": {goal: _why_none(result, goal) for goal, one in found.items() if one is None},
         "pareto": [_cell_json(cell) for cell in trade_offs(result)],
     }
 
@@ -63,7 +65,7 @@ def show_settings(result: TargetResult, goals: list[str], console: Console) -> N
         print_table(console, _goals(chosen))
     for goal, one in found.items():
         if one is None:
-            labelled(console, goal, "no valid setting has what this goal asks for", "option")
+            labelled(console, goal, _why_none(result, goal), "option")
         elif one.tied:
             tied = both([cell.setting for cell in one.tied], 8)
             labelled(console, goal, f"tied with {tied} ({one.rule})")
@@ -76,6 +78,13 @@ def show_settings(result: TargetResult, goals: list[str], console: Console) -> N
         console.print()
         console.print(Text("Trade-offs: no other setting is better in all three", "bold"))
         print_table(console, _front(front))
+
+
+def _why_none(result: TargetResult, goal: str) -> str:
+    measure = next((n for n in PHASES.get(goal, ()) if n in result.phases), TOTAL)
+    if result.faster_blocked(measure):
+        return f"no advice: {why_none(result, measure)}"
+    return "no valid setting has what this goal asks for"
 
 
 def _goals(found: list[Best]) -> Table:

@@ -21,8 +21,8 @@ from savemark.records.frame import shown
 from savemark.records.run import Json, Run
 from savemark.report import sides
 from savemark.report.comparison import interval, p_text
-from savemark.report.table import Datum, Line, Table
-from savemark.report.words import gbs
+from savemark.report.table import Datum, Line, Table, quantity
+from savemark.report.words import gbs, two
 from savemark.run.crosscheck import HEAD
 from savemark.run.phases import OF_PROCESS
 from savemark.stats.cells import BYTES, unit_of
@@ -195,9 +195,8 @@ def _line(row: Row) -> Line:
         verdict = WORDS.get(row.pair.verdict, row.pair.verdict)
         data += [Datum(f"{ratio:.2f}", ratio), Datum(interval(_of_rates(row.pair.ratio)))]
         data += [Datum(p_text(row.pair.p_adjusted), row.pair.p_adjusted), Datum(verdict)]
-    seen = "–" if row.device is None else f"{row.device:.2f}"
     data += [Datum(f"{row.cpu_s_per_op * 1e6:.1f}", row.cpu_s_per_op)]
-    return Line([*data, Datum(seen, -1.0 if row.device is None else row.device)])
+    return Line([*data, quantity(row.device, two)])
 
 
 def _of_rates(times: Effect) -> Effect:

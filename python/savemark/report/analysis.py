@@ -10,14 +10,19 @@ import polars as pl
 from savemark.checks import Evidence, Finding, Verdict, run_checks
 from savemark.checks.repeats import leader
 from savemark.records import Run, phases, read_run
+from savemark.records.ranked import ranks
 from savemark.report.factors import TARGET, Factor, factors
+from savemark.report.visible import KEYS, forbidden, visible
 from savemark.stats import TOTAL, Cell, Ranking, TargetResult, results
 from savemark.stats.results import UNLIKE, competes
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The records, what was computed from them, and what the checks say about it."""
+    """The records, what was computed from them, and what the checks say about it.
+
+    Numbers that a check forbids are in none of it, unless `show_blocked` asked for them.
+    """
 
     run: Run
     frame: pl.DataFrame
@@ -51,7 +56,7 @@ class Analysis:
     @property
     def counted(self) -> bool:
         """Whether all speeds are numbers of operations."""
-        cells = [cell for result in self.results for cell in result.cells if cell.phases]
+        cells = [cell for result in self.results for cell in result.cells if cell.ran]
         return bool(cells) and all(cell.counted for cell in cells)
 
     @property
@@ -156,6 +161,14 @@ class Analysis:
         return self.frame.filter(mine & timed & ~pl.col("setting").is_in(blocked))
 
     @property
+    def ranks(self) -> pl.DataFrame:
+        """What each rank did, of trials that several ran; no forbidden phases, unless asked for."""
+        found = ranks(self.run)
+        if self.show_blocked or found.is_empty():
+            return found
+        return found.join(forbidden(self.results), on=KEYS, how="anti", maintain_order="left")
+
+    @property
     def fired(self) -> list[Finding]:
         """The findings a reader has to be told of, the worst first."""
         order = list(Verdict)
@@ -199,12 +212,19 @@ class Analysis:
 
 
 def analyse(source: Path | Run, *, show_blocked: bool = False) -> Analysis:
-    """Read a run folder and judge it; `show_blocked` is for the renderings to heed."""
+    """Read a run folder and judge it; with `show_blocked` numbers that a check forbids stay."""
     run = read_run(source) if isinstance(source, Path) else source
     if "analysis" not in run.memory:
         run.memory["analysis"] = _analyse(run)
     found: Analysis = run.memory["analysis"]
-    return replace(found, show_blocked=show_blocked)
+    if show_blocked:
+        return replace(found, show_blocked=True)
+    if "visible" not in run.memory:
+        frame = visible(found.frame, found.results).drop("blocked_by")
+        results = [result.visible() for result in found.results]
+        run.memory["visible"] = replace(found, frame=frame, results=results)
+    shown: Analysis = run.memory["visible"]
+    return shown
 
 
 def _analyse(run: Run) -> Analysis:

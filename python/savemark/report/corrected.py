@@ -5,8 +5,8 @@ from __future__ import annotations
 from savemark.report.analysis import ranked
 from savemark.report.palette import codec_order
 from savemark.report.settings import place
-from savemark.report.table import Datum, Line, Table
-from savemark.report.words import seconds
+from savemark.report.table import MISSING, Datum, Line, Table, quantity
+from savemark.report.words import seconds, two
 from savemark.stats import Cell, TargetResult
 
 
@@ -45,7 +45,7 @@ def codec_table(result: TargetResult) -> Table | None:
 
 def _time(cell: Cell | None, base: Cell | None) -> Datum:
     if cell is None or cell.total is None:
-        return Datum("–", 1e99)
+        return MISSING
     text = seconds(cell.total.median)
     if base is not None and base.total is not None and base is not cell:
         text += f" ({base.total.median / cell.total.median:.2f}×)"
@@ -61,7 +61,7 @@ def _codec(cell: Cell, mark: str) -> Line:
         Datum(seconds(total.median), total.median),
         Datum(f"[{seconds(total.low)} {seconds(total.high)}]", total.low, total.kind),
         Datum({"best": "◀ best", "tied": "tied"}.get(mark, ""), css="mark"),
-        Datum(f"{cell.ratio:.2f}" if cell.sized else "–", cell.ratio),
-        Datum(f"{cell.cpu_s_per_gib:.2f}" if cell.sized else "–", cell.cpu_s_per_gib),
+        quantity(cell.ratio if cell.sized else None, two),
+        quantity(cell.cpu_s_per_gib if cell.sized else None, two),
     ]
     return Line(data, css=mark)

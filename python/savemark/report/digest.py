@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from savemark.records import Run
-from savemark.report import blocked, expecting, io500, stopping
+from savemark.report import expecting, io500, settings, stopping
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.verdict import decision
 from savemark.stats import TOTAL, Ceiling, Ranking, TargetResult
@@ -32,7 +32,7 @@ def of(analysis: Analysis) -> dict[str, Any]:
         "verdict": " ".join(decision(analysis)),
         "expected": expecting.as_json(analysis),
         "targets": [_target(result) for result in analysis.results],
-        "cells": blocked.rows(analysis),
+        "cells": settings.rows(analysis),
         "notes": [
             {"id": f.id, "verdict": f.verdict.value, "evidence": f.evidence, "cause": f.cause}
             | {"fix": f.fix}

@@ -72,7 +72,7 @@ def _results(analysis: Analysis) -> list[TargetResult]:
         result.block({
             (cell.label, cell.setting, phase): whole.id
             for cell in result.cells
-            for phase in cell.phases
+            for phase in cell.ran
         })
         for result in analysis.results
     ]  # fmt: skip

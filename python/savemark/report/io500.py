@@ -13,7 +13,8 @@ from savemark.records.io500 import PHASES, Outcome
 from savemark.records.io500 import Line as Phase
 from savemark.records.run import Entry, Json
 from savemark.report.analysis import Analysis
-from savemark.report.table import Datum, Line, Table
+from savemark.report.table import BLANK, MISSING, Datum, Line, Table, quantity
+from savemark.report.words import two
 from savemark.study.keys import ENGINE
 from savemark.tools.commands.io500 import settings
 
@@ -150,7 +151,7 @@ def _cells(analysis: Analysis, shown: list[Scored], name: str) -> Iterator[Datum
     unit = "GiB/s" if name.startswith("ior") else "kIOPS"
     for each in shown:
         if not each.shows(analysis, name):
-            yield from (Datum(f"blocked by {each.blocked[name]}", -1.0, css="why"), Datum("", -1.0))
+            yield from (Datum(f"blocked by {each.blocked[name]}", css="why", missing=True), BLANK)
             continue
         line = each.outcome.lines[name]
         why = "; ".join(line.reasons)
@@ -164,12 +165,12 @@ def _total(analysis: Analysis, shown: list[Scored], what: str, ratios: dict[str,
     for each in shown:
         score = each.score(analysis)
         if score is None:
-            data += [Datum("–", -1.0), Datum("", -1.0)]
+            data += [MISSING, BLANK]
             continue
         value = score[list(TOTALS).index(what)]
         words = [digits(value), TOTALS[what]]
         words += ["[INVALID]"] if what == "score" and not each.outcome.valid else []
-        data += [Datum(" ".join(filter(None, words)), value), Datum("", -1.0)]
+        data += [Datum(" ".join(filter(None, words)), value), BLANK]
     return Line([*data, *_ratio(ratios, what)], css="best" if what == "score" else "")
 
 
@@ -195,7 +196,7 @@ def _ratio(ratios: dict[str, float], name: str) -> list[Datum]:
     if not ratios:
         return []
     value = ratios.get(name)
-    return [Datum("–", -1.0) if value is None else Datum(f"{value:.2f}", value)]
+    return [quantity(value, two)]
 
 
 def _note(found: list[Scored]) -> str:

@@ -6,7 +6,6 @@ import shlex
 
 from savemark import escape
 from savemark.report import (
-    blocked,
     corrected,
     durability,
     expecting,
@@ -18,6 +17,7 @@ from savemark.report import (
     policies,
     published,
     ranked,
+    settings,
 )
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Drawn
@@ -55,7 +55,7 @@ def _head(analysis: Analysis) -> list[str]:
     shown, more = messages(analysis)
     text += [f"* **{f.id}** {escape.markdown(f.message)}" for f in shown]
     text += [f"* … {more} more under “Is it true?”"] if more else []
-    for room in (expecting, io500, blocked, policies, ranked):
+    for room in (expecting, io500, settings, policies, ranked):
         for table in room.tables(analysis):
             text += ["", f"## {escape.markdown(table.title)}", "", table.markdown()]
     return text

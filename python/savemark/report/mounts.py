@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from savemark.report.analysis import Analysis
-from savemark.report.table import Datum, Line, Table
+from savemark.report.table import MISSING, Datum, Line, Table, quantity
 from savemark.report.words import cpu, span
 from savemark.stats import Cell, PhaseStat, Spread, spread
 
@@ -104,9 +104,9 @@ def _line(analysis: Analysis, part: str, label: str, stat: PhaseStat) -> Line:
         Datum(label),
         *_rate(seen),
         Datum(f"{seen.median / MIB:.0f}", seen.median),
-        *(_rate(safe) if safe else [Datum("–", -1.0), Datum("")]),
+        *(_rate(safe) if safe else [MISSING, Datum("")]),
         Datum(f"{stat.operation_rate:.0f}", stat.operation_rate),
-        *(Datum("–" if ns is None else span(ns), ns or -1.0) for ns in latencies),
+        *(quantity(ns, span) for ns in latencies),
         Datum(cpu(stat.cpu_s_per_operation), stat.cpu_s_per_operation),
         Datum(str(len(rows)), len(rows)),
     ])  # fmt: skip

@@ -15,7 +15,6 @@ from markupsafe import Markup
 from savemark import escape
 from savemark.checks import Verdict
 from savemark.report import (
-    blocked,
     corrected,
     durability,
     expecting,
@@ -27,6 +26,7 @@ from savemark.report import (
     policies,
     published,
     ranked,
+    settings,
 )
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Drawn
@@ -75,7 +75,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "expected": expecting.tables(analysis),
         "messages": shown,
         "more": more,
-        "tables": [*io500.tables(analysis), *blocked.tables(analysis)],
+        "tables": [*io500.tables(analysis), *settings.tables(analysis)],
         "levels": levels,
         # The names of factors are anything; in names of attributes they are their places here.
         "filters": {name: place for place, name in enumerate(levels)},

@@ -16,7 +16,7 @@ from savemark.report.analysis import Analysis
 from savemark.report.durability import THREADS, VERSIONS, factor
 from savemark.report.factors import amount
 from savemark.report.interval import MTBF_S, RESTART_S, STATE_BYTES, span_text
-from savemark.report.table import Datum, Line, Table
+from savemark.report.table import MISSING, Datum, Line, Table
 from savemark.stats import median
 from savemark.stats.effect import Effect, ratio_of_medians
 
@@ -159,7 +159,7 @@ def _line(one: Setting) -> Line:
     data = [Datum(one.policy), Datum(_promise(one.contract)), Datum(crash)]
     data += [Datum(str(one.threads), one.threads), _rate(one.seen), _rate(one.durable)]
     if one.contract == "none":
-        return Line([*data, *[Datum("–", 1e99)] * 3, Datum("any")])
+        return Line([*data, *[MISSING] * 3, Datum("any")])
     tau, save = every(one), STATE_BYTES / one.saving
     torn = 0.0 if one.atomic else save / (tau + save)
     data += [Datum(span_text(save), save), Datum(span_text(tau), tau)]

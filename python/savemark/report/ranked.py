@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from savemark.records.ranked import ranks
 from savemark.report.analysis import Analysis
 from savemark.report.table import Datum, Line, Table
 from savemark.report.words import seconds
@@ -20,7 +19,7 @@ EVEN = 1.05
 
 def tables(analysis: Analysis) -> list[Table]:
     """Return a table of settings and phases that several ranks ran; none for another run."""
-    rows = ranks(analysis.run)
+    rows = analysis.ranks
     if rows.is_empty():
         return []
     skew = {

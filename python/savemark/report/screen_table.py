@@ -10,7 +10,7 @@ from rich.text import Text
 
 from savemark.report.analysis import ranked
 from savemark.report.settings import counted, place, range_of
-from savemark.report.words import binds, counts, cpu, gbs, kinds, percent, seconds, span
+from savemark.report.words import binds, counts, cpu, gbs, kinds, percent, seconds, span, two
 from savemark.stats import Cell, PhaseStat, TargetResult
 
 ROWS = 12
@@ -109,7 +109,7 @@ def _counts(table: Table, result: TargetResult, kind: str, *, wide: bool) -> Tab
     """The columns of what is counted: the rate of each kind of operation, and its latency."""
     several = len(result.phases) > LATENCY_UP_TO
     for name in result.phases:
-        unit = next(c.phases[name].unit for c in result.cells if name in c.phases)
+        unit = next(c.ran[name] for c in result.cells if name in c.ran)
         table.add_column(f"{name}\n{unit}", justify="right", no_wrap=True)
         if wide and not several:
             table.add_column(Text(f"\n[{kind}]"), no_wrap=True)
@@ -129,10 +129,10 @@ def _phase(result: TargetResult, cell: Cell, name: str, shape: Shape) -> list[st
     else:
         width = 2 + shape.wide + 2 * (shape.ends and _ends(result, name))
     phase = cell.phases.get(name)
-    if phase is None:
-        found = ["–"]
-    elif name in cell.blocked:
+    if name in cell.blocked:
         found = [cell.blocked[name]]
+    elif phase is None:
+        found = ["–"]
     elif counted(result):
         found = _count(phase)
     elif phase.counted:
@@ -157,7 +157,7 @@ def _bytes(phase: PhaseStat, *, wide: bool, ends: bool) -> list[str]:
 
 def _cost(cell: Cell, shape: Shape) -> list[str]:
     if cell.counted:
-        return [cpu(cell.cpu_s_per_operation)]
-    ratio, each = f"{cell.ratio:.2f}", f"{cell.cpu_s_per_gib:.2f}"
-    ratio, each = (ratio, each) if cell.sized else ("–", "–")
+        return [cpu(cell.cpu_s_per_operation) if cell.whole else "–"]
+    ratio = two(cell.ratio) if cell.sized else "–"
+    each = two(cell.cpu_s_per_gib) if cell.sized and cell.whole else "–"
     return [ratio, each] if shape.coded else [each]

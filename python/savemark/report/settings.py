@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from savemark.report.analysis import Analysis, ranked
 from savemark.report.factors import PART, Factor, amount
-from savemark.report.table import Datum, Line, Table
-from savemark.report.words import binds, counts, cpu, gbs, kinds, number, percent, seconds, span
+from savemark.report.table import BLANK, MISSING, Datum, Line, Table, quantity
+from savemark.report.words import (
+    binds,
+    counts,
+    cpu,
+    gbs,
+    kinds,
+    number,
+    percent,
+    seconds,
+    span,
+    two,
+)
 from savemark.stats import Cell, PhaseStat, Ranking, TargetResult
-from savemark.stats.cells import LATENCIES
+from savemark.stats.cells import BYTES, LATENCIES
 
 # Lines of a table on the page: what nobody scrolls through is in the CSV.
 MOST = 500
@@ -70,7 +82,7 @@ def _table(analysis: Analysis, result: TargetResult, levels: Levels, given: str)
 
 def counted(result: TargetResult) -> bool:
     """Whether the speeds of these cells are numbers of operations."""
-    return bool(result.cells) and all(cell.counted for cell in result.cells if cell.phases)
+    return bool(result.cells) and all(cell.counted for cell in result.cells if cell.ran)
 
 
 def _own(analysis: Analysis, result: TargetResult) -> list[Factor]:
@@ -82,23 +94,22 @@ def _own(analysis: Analysis, result: TargetResult) -> list[Factor]:
     return [f for f in own if f.name != PART and rows[f.name].null_count() < len(rows)]
 
 
-def _stat(result: TargetResult, name: str) -> PhaseStat | None:
-    return next((cell.phases[name] for cell in result.cells if name in cell.phases), None)
+def _unit(result: TargetResult, name: str) -> str:
+    """The unit of the columns of a phase."""
+    return next((cell.ran[name] for cell in result.cells if name in cell.ran), BYTES)
 
 
 def _counts(result: TargetResult, name: str) -> bool:
     """Whether the columns of a phase are those of operations."""
-    stat = _stat(result, name)
-    return stat is not None and stat.counted
+    return _unit(result, name) != BYTES
 
 
 def _heads(result: TargetResult, name: str, coded: bool) -> list[str]:
     """The columns of a phase: its speed in its unit, and where that is a count, the latency."""
     spreads = [cell.phases[name].seconds for cell in result.cells if name in cell.phases]
     kind = (kinds(spreads) if spreads else "range").split(",")[0]
-    stat = _stat(result, name)
-    if stat is not None and _counts(result, name):
-        return [stat.unit, f"[{kind}]", "p50", "p99", "p99.99", "CPU µs"]
+    if _counts(result, name):
+        return [_unit(result, name), f"[{kind}]", "p50", "p99", "p99.99", "CPU µs"]
     part = ["seconds", "GB/s", f"[{kind}]", "stored GB/s", "of limit"]
     return part if coded else [each for each in part if each != "stored GB/s"]
 
@@ -113,7 +124,7 @@ def _note(result: TargetResult, coded: bool) -> str:
     spreads = [p.seconds for cell in result.cells for p in cell.phases.values()]
     kind = kinds(spreads) if spreads else "range"
     if counted(result):
-        units = " and ".join(dict.fromkeys(p.unit for c in result.cells for p in c.phases.values()))
+        units = " and ".join(dict.fromkeys(unit for c in result.cells for unit in c.ran.values()))
         return (
             f"{units}: operations per second, of all workers together. In brackets: {kind}. "
             "Percentiles are of one operation, from the middle repeat. CPU is user + system time "
@@ -142,12 +153,9 @@ def _line(cell: Cell, parts: dict[str, bool], found: Ranking | None, coded: bool
     words = {"best": "◀ best", "tied": "tied"}.get(place(cell, found), "")
     if cell.failed:
         words = f"{words} {cell.failed} failed".strip()
-    total = "–" if not cell.total or cell.blocked else seconds(cell.total.median)
-    data = [
-        Datum(words, css="mark"),
-        Datum(str(cell.n), cell.n),
-        Datum(total, cell.total.median if total != "–" and cell.total else 1e99),
-    ]
+    data = [Datum(words, css="mark"), Datum(str(cell.n), cell.n)]
+    total = None if cell.blocked or not cell.total else cell.total.median
+    data.append(quantity(total, seconds))
     for name, counts_ in parts.items():
         data += _phase(cell, name, coded, counts_)
     return data
@@ -156,17 +164,18 @@ def _line(cell: Cell, parts: dict[str, bool], found: Ranking | None, coded: bool
 def _costs(cell: Cell, result: TargetResult, coded: bool) -> list[Datum]:
     """The last columns: what a cell costs, per operation or per GiB."""
     if counted(result):
-        return [Datum(cpu(cell.cpu_s_per_operation), cell.cpu_s_per_operation)]
-    ratio = [Datum(f"{cell.ratio:.2f}" if cell.sized else "–", cell.ratio)] if coded else []
-    per_gib = f"{cell.cpu_s_per_gib:.2f}" if cell.sized and cell.cpu_s_per_gib else "–"
-    return [*ratio, Datum(per_gib, cell.cpu_s_per_gib)]
+        each = cell.cpu_s_per_operation if cell.whole else None
+        return [quantity(each or None, cpu)]
+    ratio = [quantity(cell.ratio if cell.sized else None, two)] if coded else []
+    per_gib = cell.cpu_s_per_gib if cell.sized and cell.whole else None
+    return [*ratio, quantity(per_gib or None, two)]
 
 
 def _phase(cell: Cell, name: str, coded: bool, of_counts: bool) -> list[Datum]:
     phase = cell.phases.get(name)
     width = 6 if of_counts else 5 if coded else 4
     if phase is None:
-        return [Datum("–", -1.0) for _ in range(width)]
+        return _why(cell, name, width) if name in cell.blocked else [MISSING] * width
     if phase.counted != of_counts:
         return _otherwise(cell, phase, width)
     if phase.counted:
@@ -183,19 +192,24 @@ def _phase(cell: Cell, name: str, coded: bool, of_counts: bool) -> list[Datum]:
         Datum(gbs(phase.user_rate), phase.user_rate, "", css),
         Datum(range_of(phase), low, phase.seconds.kind, f"{css} quiet"),
         *stored,
-        Datum(limit, share or -1.0, _limit(phase), css, full),
+        Datum(limit, share, _limit(phase), css, full, missing=share is None),
     ]
     return [Datum(why, data[0].sort, css="why"), *data[1:]] if css else data
+
+
+def _why(cell: Cell, name: str, width: int) -> list[Datum]:
+    """The check in the place of numbers that it forbids."""
+    first = Datum(f"blocked by {cell.blocked[name]}", css="why", missing=True)
+    return [first, *[BLANK] * (width - 1)]
 
 
 def _otherwise(cell: Cell, phase: PhaseStat, width: int) -> list[Datum]:
     """A phase under columns of another unit: its speed with its own, and nothing beside it."""
     if phase.name in cell.blocked:
-        first = Datum(f"blocked by {cell.blocked[phase.name]}", -1.0, css="why")
-    else:
-        speed = counts(phase.speed) if phase.counted else gbs(phase.user_rate)
-        first = Datum(f"{speed} {phase.unit}", -1.0, _trials(phase))
-    return [first, *(Datum("–", -1.0) for _ in range(width - 1))]
+        return _why(cell, phase.name, width)
+    speed = counts(phase.speed) if phase.counted else gbs(phase.user_rate)
+    first = Datum(f"{speed} {phase.unit}", None, _trials(phase), missing=True)
+    return [first, *[MISSING] * (width - 1)]
 
 
 def _counted(cell: Cell, phase: PhaseStat) -> list[Datum]:
@@ -206,7 +220,7 @@ def _counted(cell: Cell, phase: PhaseStat) -> list[Datum]:
     ]
     for name in ("p50", "p99", "p99_99"):
         ns = phase.latency_ns.get(name)
-        data.append(Datum("–" if ns is None else span(ns), ns or -1.0, "", css))
+        data.append(replace(quantity(ns, span), css=css))
     data.append(Datum(cpu(phase.cpu_s_per_operation), phase.cpu_s_per_operation, "", css))
     if not css:
         return data
@@ -257,7 +271,7 @@ def rows(analysis: Analysis) -> list[dict[str, Any]]:
                 "place": place(cell, ranking),
                 "total_s_median": cell.total.median if cell.total else None,
                 "ratio": cell.ratio if cell.sized else None,
-                "cpu_s_per_gib": cell.cpu_s_per_gib if cell.sized else None,
+                "cpu_s_per_gib": cell.cpu_s_per_gib if cell.sized and cell.whole else None,
             }
             for name in names:
                 row |= _base(name, cell)

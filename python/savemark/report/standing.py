@@ -12,7 +12,7 @@ from typing import Any
 from savemark.errors import SavemarkError, usage
 from savemark.records.io500 import PHASES, Outcome
 from savemark.records.io500 import Line as Phase
-from savemark.report.table import Datum, Line, Table
+from savemark.report.table import MISSING, Datum, Line, Table
 from savemark.tools import io500 as tool
 from savemark.tools.source import Source
 
@@ -183,12 +183,12 @@ def table(found: Mapping[str, Outcome], places: Mapping[str, Standing]) -> Table
         line = outcome.lines.get(name)
         unit = "GiB/s" if name.startswith("ior") else "kIOPS"
         mark = " [INVALID]" if line and line.reasons else ""
-        return Datum(f"{digits(line.rate)} {unit}{mark}", line.rate) if line else Datum("–", -1.0)
+        return Datum(f"{digits(line.rate)} {unit}{mark}", line.rate) if line else MISSING
 
     def total(name: str, what: str) -> Datum:
         score = found[name].score
         if score is None:
-            return Datum("–", -1.0)
+            return MISSING
         mark = "[INVALID]" if what == "score" and not found[name].valid else ""
         value = score[WHAT[what]]
         return Datum(" ".join(filter(None, (digits(value), TOTALS[what], mark))), value)

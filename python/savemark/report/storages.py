@@ -9,7 +9,7 @@ import polars as pl
 from savemark.records.imported import PROBE
 from savemark.report.analysis import Analysis
 from savemark.report.study import Part, common, leading, parts, variants
-from savemark.report.table import Datum, Line, Table
+from savemark.report.table import MISSING, Datum, Line, Table, quantity
 from savemark.report.words import both, gbs, seconds
 from savemark.stats import Spread, TargetResult, rate, spread
 
@@ -124,12 +124,12 @@ def disk_table(analysis: Analysis, result: TargetResult) -> Table | None:
     lines = []
     for name, speed in found.items():
         low, high = (each / 1e6 for each in (speed.repeats.low, speed.repeats.high))
-        back = "–" if speed.written_back is None else f"{speed.written_back / 1e6:.1f}"
+        back = speed.written_back
         lines.append(Line([
             *(Datum(word) for word in DISK[name]),
             Datum(f"{speed.rate / 1e6:.1f}", speed.rate),
             Datum(f"[{low:.1f} {high:.1f}]", low, speed.repeats.kind),
-            Datum(back, speed.written_back or -1.0),
+            quantity(back, lambda rate: f"{rate / 1e6:.1f}"),
             Datum(str(speed.repeats.n), speed.repeats.n),
         ]))  # fmt: skip
     heads = ["operation", "sub-test", "MB/s", "[low high]", "MB/s, written back", "n"]
@@ -181,7 +181,7 @@ def moments_table(analysis: Analysis, part: Part) -> Table | None:
         data += [_median(reads, "fetched_ns"), _median(checked, "elapsed_ns")]
         data += [_median(reads, column) for column in THREADS]
         lines.append(Line(data))
-    lines.sort(key=lambda line: float(line.data[1].sort or 0))
+    lines.sort(key=lambda line: (line.data[1].missing, float(line.data[1].sort or 0)))
     heads = ["setting", "frozen", "durable", "drained", "fetched", "verified"]
     heads += ["fetch", "decode", "checksum"]
     groups = [("", 1), ("save, seconds until", 3), ("restore, seconds until", 2)]
@@ -199,6 +199,6 @@ def moments_table(analysis: Analysis, part: Part) -> Table | None:
 def _median(rows: pl.DataFrame, column: str) -> Datum:
     values = [ns / 1e9 for ns in rows[column].drop_nulls()]
     if not values or len(values) < len(rows):
-        return Datum("–", 1e99)  # not known, or not promised, in every repeat
+        return MISSING  # not known, or not promised, in every repeat
     middle = spread(values).median
     return Datum(seconds(middle), middle, f"n = {len(values)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,21 @@ class Datum:
     tip: str = ""
     css: str = ""
     bar: float | None = None  # 0..1, drawn behind the text
+    missing: bool = False  # a number that is not known, or not told: last in any order
 
     @property
     def number(self) -> bool:
         """Whether it belongs on the right."""
-        return isinstance(self.sort, int | float)
+        return self.missing or isinstance(self.sort, int | float)
+
+
+MISSING = Datum("–", missing=True)
+BLANK = Datum("", missing=True)
+
+
+def quantity(value: float | None, words: Callable[[float], str]) -> Datum:
+    """A number in the words of a reader, or a dash."""
+    return MISSING if value is None else Datum(words(value), value)
 
 
 @dataclass(frozen=True, slots=True)

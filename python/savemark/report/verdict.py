@@ -70,15 +70,19 @@ def messages(analysis: Analysis) -> tuple[list[Finding], int]:
 def _decide(result: TargetResult, here: str) -> str:
     found = leader(result)
     if found is None:
-        blocked = sorted({check for cell in result.cells for check in cell.blocked.values()})
-        why = (
-            f"{both(blocked)} forbid{'s' * (len(blocked) == 1)} it"
-            if blocked
-            else "no trial finished"
-        )
-        return f"{here} no setting can be recommended: {why}."
+        return f"{here} no setting can be recommended: {why_none(result)}."
     only = "" if found.measure == TOTAL else f" for {found.measure} alone (the rest is not valid)"
     return f"{here} use {_how(found.best)}{only}{_ties(found)}: {_speeds(found, result)}."
+
+
+def why_none(result: TargetResult, measure: str = TOTAL) -> str:
+    """Why there is no best setting: nothing finished, all is forbidden, or what was fastest is."""
+    if faster := result.faster_blocked(measure):
+        return f"{both(faster)} forbid{'s' * (len(faster) == 1)} the number of what was faster"
+    blocked = sorted({check for cell in result.cells for check in cell.blocked.values()})
+    if not blocked:
+        return "no trial finished"
+    return f"{both(blocked)} forbid{'s' * (len(blocked) == 1)} it"
 
 
 def _how(cell: Cell) -> str:

@@ -47,6 +47,11 @@ def seconds(value: float) -> str:
     return f"{value:.1f}" if value >= 100 else f"{value:.2f}" if value >= 10 else f"{value:.3f}"
 
 
+def two(value: float) -> str:
+    """A ratio or a cost with two decimals."""
+    return f"{value:.2f}"
+
+
 def percent(share: float | None) -> str:
     """`97 %`, or a dash where nothing was measured to compare with."""
     return "–" if share is None else f"{share * 100:.0f} %"

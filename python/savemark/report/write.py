@@ -6,7 +6,7 @@ from pathlib import Path
 
 from savemark import escape
 from savemark.records import Run, export, write_timelines
-from savemark.report import blocked, io500, legacy, render
+from savemark.report import blocked, io500, legacy, render, settings
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.facts import ceiling_list
 from savemark.report.figure import Drawn, Figure
@@ -63,7 +63,7 @@ def _tables(analysis: Analysis, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     with (folder / "phases.csv").open("wb") as file:
         export.write_csv(blocked.phases(analysis), file)
-    write_csv(folder / "settings.csv", blocked.rows(analysis))
+    write_csv(folder / "settings.csv", settings.rows(analysis))
     write_csv(folder / "ceilings.csv", [
         {"target": result.label, "name": c.name, "phase": c.phase, "n": c.seconds.n}
         | {"s_median": c.seconds.median, "bytes_per_s": c.rate, "operations_per_s": c.iops}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -99,15 +99,28 @@ class Cell:
     given: str = ""  # the part of it that nobody chooses: what is saved
     cpu_samples: tuple[float, ...] = ()  # CPU-seconds per GiB of each repeat, all phases
     blocked: dict[str, str] = field(default_factory=dict)  # phase -> id of the check
+    ran: Mapping[str, str] = field(default_factory=dict)  # each phase that ran -> unit of its speed
+    n: int = 0  # repeats that finished
+    # By `total` and phase: how many settings of the target have a smaller median. Says who was
+    # faster where the numbers themselves are forbidden.
+    places: Mapping[str, int] = field(default_factory=dict)
     # Seconds per byte (without bytes: per operation) of each repeat, by phase and in `total`; and
     # the least and most that a repeat did.
     paces: Mapping[str, Spread] = field(default_factory=dict)
     amounts: tuple[int, int] = (0, 0)
 
+    def visible(self) -> Cell:
+        """The cell without the numbers of phases that a check forbids, nor any made of them."""
+        if not self.blocked:
+            return self
+        phases = {name: each for name, each in self.phases.items() if name not in self.blocked}
+        paces = {name: each for name, each in self.paces.items() if name in phases}
+        return replace(self, phases=phases, total=None, paces=paces, cpu_samples=())
+
     @property
-    def n(self) -> int:
-        """Repeats that finished."""
-        return self.total.n if self.total else 0
+    def whole(self) -> bool:
+        """Whether the numbers of all phases that ran are here."""
+        return len(self.phases) == len(self.ran)
 
     @property
     def sized(self) -> bool:
@@ -128,7 +141,7 @@ class Cell:
     @property
     def counted(self) -> bool:
         """Whether all its speeds are numbers of operations."""
-        return bool(self.phases) and all(phase.counted for phase in self.phases.values())
+        return bool(self.ran) and all(unit != BYTES for unit in self.ran.values())
 
     @property
     def cpu_s_per_operation(self) -> float:
@@ -196,7 +209,9 @@ def _cell(label: str, head: Row, phases: Sequence[Row], trials: Sequence[Row], b
         streams=streams,
         factors={"codec": codec, "streams": streams},
         phases=found,
+        ran={name: phase.unit for name, phase in found.items()},
         total=_over(trials, [row["elapsed_ns"] / 1e9 for row in trials]) if trials else None,
+        n=len(trials),
         failed=int(head["failed"]),
         variant=str(head["variant"] or ""),
         given=str(head["given"] or ""),

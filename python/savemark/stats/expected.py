@@ -98,8 +98,8 @@ def judge(
 
 def _answer(one: Expectation, cells: Sequence[Cell], frame: pl.DataFrame) -> Answer:
     # Parts of a study have other phases: a setting that cannot have this one is not asked.
-    asked = [cell for cell in cells if one.phase in cell.phases or not cell.phases]
-    asked = asked if any(cell.phases for cell in asked) else list(cells)
+    asked = [cell for cell in cells if one.phase in cell.ran or not cell.ran]
+    asked = asked if any(cell.ran for cell in asked) else list(cells)
     level = Confidence.of(one, len(asked))
     judged = tuple(_judge(one, cell, _values(one, cell, frame), level) for cell in asked)
     if not judged:

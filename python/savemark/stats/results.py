@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -63,10 +64,16 @@ class TargetResult:
     @property
     def phases(self) -> list[str]:
         """The names of the phases, in the order in which they run."""
-        return list(dict.fromkeys(name for cell in self.cells for name in cell.phases))
+        return list(dict.fromkeys(name for cell in self.cells for name in cell.ran))
 
     def ranking(self, measure: str) -> Ranking | None:
-        """The leading group by `total` or by one phase; blocked and empty cells do not compete."""
+        """The leading group by `total` or by one phase; blocked and empty cells do not compete.
+
+        None also where a blocked cell was faster than all that compete: nobody knows by how much
+        it really is, so those that are left are no advice.
+        """
+        if self.faster_blocked(measure):
+            return None
         names = self.phases
         entrants = [cell for cell in self.cells if competes(cell, measure, names)]
         if not entrants:
@@ -74,7 +81,7 @@ class TargetResult:
         group = group_of_best([each.by_repeat for each in self.compared(entrants, measure)])
         p_values = zip(entrants, group.p_adjusted, strict=True)
         leading = [entrants[i] for i in (group.best, *group.tied)]
-        best = min((entrants[i] for i in group.near), key=_cpu)
+        best = min((entrants[i] for i in group.near), key=lambda cell: _cpu(cell, measure))
         return Ranking(
             measure=measure,
             best=best,
@@ -85,6 +92,14 @@ class TargetResult:
             compared=len(entrants),
             p_adjusted={cell.setting: p for cell, p in p_values if p is not None},
         )
+
+    def faster_blocked(self, measure: str) -> list[str]:
+        """The ids of the checks that forbid a cell which was faster than all that compete."""
+        names = self.phases
+        may = [cell for cell in self.cells if competes(cell, measure, names)]
+        first = min((cell.places.get(measure, 0) for cell in may), default=0)
+        ahead = (c for c in self.cells if c.blocked and c.places.get(measure, first) < first)
+        return sorted({check for cell in ahead for check in _forbid(cell, measure)})
 
     @property
     def unlike(self) -> bool:
@@ -131,15 +146,30 @@ class TargetResult:
 
     def block(self, blocked: dict[tuple[str, str, str], str]) -> TargetResult:
         """The same result with some phases of some cells marked as not to be shown."""
+        mine: dict[str, dict[str, str]] = {}
+        for (label, setting, phase), check in blocked.items():
+            if label == self.label:
+                mine.setdefault(setting, {})[phase] = check
+        places = {measure: self._places(measure) for measure in (TOTAL, *self.phases) if mine}
         marked = []
         for cell in self.cells:
-            mine = {
-                p: c
-                for (label, s, p), c in blocked.items()
-                if (label, s) == (cell.label, cell.setting)
-            }
-            marked.append(replace(cell, blocked=mine))
+            own = {m: order[cell.setting] for m, order in places.items() if cell.setting in order}
+            marked.append(replace(cell, blocked=mine.get(cell.setting, {}), places=own))
         return replace(self, cells=tuple(marked))
+
+    def _places(self, measure: str) -> dict[str, int]:
+        """By setting: how many have a smaller median, of those that have the measure."""
+        names = self.phases if measure == TOTAL else [measure]
+        some = [cell for cell in self.cells if cell.total and set(names) <= set(cell.phases)]
+        medians = [each.median for each in self.compared(some, measure)]
+        order = sorted(medians)
+        return {
+            cell.setting: bisect_left(order, each) for cell, each in zip(some, medians, strict=True)
+        }
+
+    def visible(self) -> TargetResult:
+        """The same result without the numbers that a check forbids."""
+        return replace(self, cells=tuple(cell.visible() for cell in self.cells))
 
 
 def results(run: Run, frame: pl.DataFrame | None = None) -> list[TargetResult]:
@@ -158,9 +188,16 @@ def results(run: Run, frame: pl.DataFrame | None = None) -> list[TargetResult]:
 def competes(cell: Cell, measure: str, names: Sequence[str]) -> bool:
     """Whether a cell may be ranked: it has what is measured, and no check forbids it."""
     wanted = list(names) if measure == TOTAL else [measure]
-    return bool(cell.total) and all(n in cell.phases and n not in cell.blocked for n in wanted)
+    whole = cell.total is not None or measure != TOTAL
+    return whole and all(n in cell.phases and n not in cell.blocked for n in wanted)
 
 
-def _cpu(cell: Cell) -> float:
+def _forbid(cell: Cell, measure: str) -> list[str]:
+    """The checks that keep a cell from being ranked by a measure."""
+    return [check for phase, check in cell.blocked.items() if measure in (TOTAL, phase)]
+
+
+def _cpu(cell: Cell, measure: str) -> float:
     """What a cell costs, in the unit that its work is counted in."""
-    return cell.cpu_s_per_operation if cell.counted else cell.cpu_s_per_gib
+    part = cell if measure == TOTAL else cell.phases[measure]
+    return part.cpu_s_per_operation if cell.counted else part.cpu_s_per_gib

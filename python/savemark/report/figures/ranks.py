@@ -7,7 +7,6 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from savemark.records.ranked import ranks
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, Panel, heading
 from savemark.report.marks import WIDTH, inline
@@ -19,7 +18,7 @@ COLOURS = ("first", "second", "third", "fourth", "limit")
 
 def draw(analysis: Analysis) -> list[Panel]:
     """A panel per phase, of the trials with most ranks."""
-    rows = ranks(analysis.run)
+    rows = analysis.ranks
     if rows.is_empty():
         return []
     rows = rows.filter(pl.col("of") == pl.col("of").max().over("label", "phase"))
@@ -68,7 +67,7 @@ def _chart(rows: pl.DataFrame) -> Any:
 
 def applies(analysis: Analysis) -> str | None:
     """Only several ranks can be told apart."""
-    return "no trial ran on several ranks" if ranks(analysis.run).is_empty() else None
+    return "no trial ran on several ranks" if analysis.ranks.is_empty() else None
 
 
 FIGURE = Figure(

@@ -12,7 +12,8 @@
       for (const other of head.parentNode.cells) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
       const sign = up ? 1 : -1;
-      rows.sort((a, b) => sign * (number ? value(a, i) - value(b, i)
+      const missing = (row) => row.cells[i].dataset.sort === ""; // last, whichever way
+      rows.sort((a, b) => missing(a) - missing(b) || sign * (number ? value(a, i) - value(b, i)
         : value(a, i).localeCompare(value(b, i), "en", { numeric: true })));
       body.append(...rows);
     });
