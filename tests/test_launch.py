@@ -287,3 +287,59 @@ def test_a_run_that_fails_by_itself_is_not_requeued(slurm):
     out, _ = job.communicate(timeout=LIMIT_S)
     assert job.returncode == 2, out
     assert slurm.log("scontrol.log") == []
+
+
+NASTY = ("$(touch pwned)", "`touch pwned`", "it's; touch pwned", '"; touch pwned; "', "#x")
+NASTY += ("& touch pwned &", "${HOME}", "a  b", "*", "{{ 7 * 7 }}", "!!python/x: &a *b | > %", "-")
+
+
+def lines_of(kind, study, *said):
+    """The shell lines of a launch file that set `run` and `words`."""
+    command = ("savemark", "run", "--emit", kind, *said)
+    text = emit(Launch(kind, 2, 4), study, command, [*said], 60.0)
+    if kind != "slurm":
+        loaded = YAML(typ="safe").load(text)
+        if kind == "skypilot":
+            text = loaded["run"]
+        else:
+            specs = loaded["spec"]["mpiReplicaSpecs"]
+            (text,) = specs["Launcher"]["template"]["spec"]["containers"][0]["args"]
+            mounts = specs["Worker"]["template"]["spec"]["containers"][0]["volumeMounts"]
+            assert [mount["mountPath"] for mount in mounts[1:]] == list(said)
+            text = text.replace("$$(", "$(")  # as Kubernetes does
+    wanted = [line.strip() for line in text.splitlines()]
+    return [line for line in wanted if line.startswith(("run=", "kept=", "words=(")) and
+            "--resume" not in line]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_names_and_targets_never_run_as_code(kind, tmp_path):
+    for nasty in NASTY:
+        told = lines_of(kind, nasty, nasty, f"a={nasty}", "/plain")
+        script = "\n".join([*told, 'printf "%s\\0" "$run" "${words[@]}"'])
+        done = subprocess.run(
+            ["bash", "-eu", "-c", script],
+            cwd=tmp_path,
+            env={
+                "HOME": "/h",
+                "SLURM_SUBMIT_DIR": "/s",
+                "SLURM_JOB_ID": "7",
+                "PATH": os.environ["PATH"],
+            },
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=True,
+        )
+        run, *words = done.stdout.decode().split("\0")[:-1]
+        assert nasty in run
+        assert words[:3] == [nasty, f"a={nasty}", "/plain"]
+        assert words[3:] == ["--out", run]
+        assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("control", ["a\nrm -rf x", "a\rb", "a\x1b[2J", "a\u2028b", "a\x85b"])
+def test_a_launch_file_has_no_line_that_nobody_wrote(kind, control):
+    for study, said in ((control, "/a"), ("s", control)):
+        with pytest.raises(SavemarkError, match="holds a character"):
+            emit(Launch(kind), study, ("savemark", "run", said), [said], 60.0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from savemark import files
 from savemark.cli import _units
 from savemark.cli._options import json_option
 from savemark.cli._print import echo, terminal
@@ -207,7 +208,7 @@ def _draw(job: Job | None, file: Path) -> None:
     assert job is not None  # --plot without a job was refused
     if file.suffix != ".svg":
         raise usage(f"{file} is not an .svg file", "--plot interval.svg")
-    file.write_text(drawing(job), encoding="utf-8")
+    files.write_text(file, drawing(job))
 
 
 def _json(

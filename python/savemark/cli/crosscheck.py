@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from savemark import files
 from savemark.cli._options import json_option
 from savemark.cli._print import echo, terminal
 
@@ -77,7 +78,7 @@ def _show(folder: Path, as_json: bool) -> int:
     from savemark.report import agreement
 
     parts = agreement.read(folder)
-    (folder / "crosscheck.md").write_text(agreement.markdown(parts), encoding="utf-8")
+    files.write_text(folder / "crosscheck.md", agreement.markdown(parts))
     if as_json:
         echo(json.dumps(agreement.as_json(parts)))
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from savemark import files
 from savemark.cli._options import show_blocked_option
 from savemark.cli._print import echo
 from savemark.errors import usage
@@ -56,10 +57,8 @@ def command(runs: tuple[str, ...], form: str | None, out: Path | None, show_bloc
         export.write(rows, form, sys.stdout.buffer)
         return
     # Whole or not there: a reader never meets half a table.
-    part = out.with_name(f"{out.name}.part")
-    with part.open("wb") as file:
+    with files.replacing(out) as file:
         export.write(rows, form, file)
-    part.replace(out)
     echo(f"{len(rows)} rows, {len(rows.columns)} columns: {out}", err=True)
 
 

@@ -57,8 +57,15 @@ def emit(
         keep_trailing_newline=True,
         trim_blocks=True,
     )
+    for text in (study, *command, *targets):
+        if not text.isprintable():
+            raise usage(
+                f"--emit: {text!r} holds a character that no launch file can",
+                "name studies, labels and targets without line ends and control characters",
+            )
     words = arguments(command)
     limit_s = limit(forecast_s)
+    environment.filters["quoted"] = shlex.quote
     return environment.get_template(f"{FILES[launch.kind]}.j2").render(
         study=study,
         name=f"savemark-{re.sub(r'[^a-z0-9]+', '-', study.lower()).strip('-') or 'run'}",

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from savemark import files
 from savemark.records.run import Json
 
 # Each phase of IO500: the test that it belongs to, and what that phase is called here.
@@ -206,12 +207,11 @@ def ini(found: Settings) -> str:
 
 def write(folder: Path, outcome: Outcome, found: Settings, notes: Iterable[str] = ()) -> None:
     """Write the three files into a folder, which is made; `notes` become comments of result.txt."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.ini").write_text(ini(found), encoding="utf-8")
+    files.folder(folder)
+    files.write_text(folder / "config.ini", ini(found))
     result = "\n".join(_result(folder, outcome, found, notes)) + "\n"
-    (folder / "result.txt").write_text(result, encoding="utf-8")
-    summary = "\n".join(_summary(outcome)) + "\n"
-    (folder / "result_summary.txt").write_text(summary, encoding="utf-8")
+    files.write_text(folder / "result.txt", result)
+    files.write_text(folder / "result_summary.txt", "\n".join(_summary(outcome)) + "\n")
 
 
 def _result(folder: Path, outcome: Outcome, found: Settings, notes: Iterable[str]) -> Iterator[str]:

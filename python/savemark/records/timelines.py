@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from savemark import files
 from savemark.records.run import Entry, Json, Run, read_run
 
 SCHEMA = {
@@ -57,7 +58,6 @@ def write_timelines(source: Path | Run) -> Path:
     """Writes `timeline.parquet` from the records; called when a run ends, or to rebuild it."""
     run = read_run(source) if isinstance(source, Path) else source
     path = run.folder / "timeline.parquet"
-    part = path.with_suffix(".parquet.part")
-    timelines(run).write_parquet(part)
-    part.replace(path)  # whole or not at all
+    with files.replacing(path) as file:
+        timelines(run).write_parquet(file)
     return path

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from savemark import files
 from savemark.records import io500
 from savemark.records.io500 import PHASES, Outcome
 from savemark.records.io500 import Line as Phase
@@ -262,6 +263,7 @@ def write(analysis: Analysis) -> list[Path]:
         trial = each.record["trial"]
         place = folder / f"{each.entry.index:05}"
         found = settings(trial, str(trial["target"]))
+        files.folder(folder)
         io500.write(place, each.outcome, found, [f"measured by {OWN}", each.name])
         made.append(place)
     return made

@@ -59,7 +59,10 @@ def main() -> None:
     for line in sys.stdin:
         path = Path(json.loads(line))
         pixels = vlc.svg_to_png(path.read_text(encoding="utf-8"), scale=SCALE)
-        path.with_suffix(".png").write_bytes(pixels)
+        png = path.with_suffix(".png")
+        png.unlink(missing_ok=True)
+        with png.open("xb") as file:  # a new file: a link there is not followed
+            file.write(pixels)
 
 
 if __name__ == "__main__":

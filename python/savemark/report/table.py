@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from savemark import escape
+from savemark import escape, files
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write rows of base units; the columns are those of the first row."""
     if not rows:
         return
-    with path.open("w", newline="", encoding="utf-8") as file:
-        names = list(rows[0])
-        writer = csv.writer(file)
-        writer.writerow(map(escape.csv, names))
-        writer.writerows([escape.csv(row.get(name, "")) for name in names] for row in rows)
+    text, names = io.StringIO(newline=""), list(rows[0])
+    writer = csv.writer(text)
+    writer.writerow(map(escape.csv, names))
+    writer.writerows([escape.csv(row.get(name, "")) for name in names] for row in rows)
+    files.write_text(path, text.getvalue())

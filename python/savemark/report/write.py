@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from savemark import escape
+from savemark import escape, files
+from savemark.errors import refused
 from savemark.records import Run, export, write_timelines
 from savemark.report import blocked, io500, legacy, render, settings
 from savemark.report.analysis import Analysis, analyse
@@ -17,27 +18,42 @@ from savemark.report.pixels import Pixels
 from savemark.report.study import parts
 from savemark.report.table import write_csv
 
+# How a page of ours begins.
+MARKER, HEAD = b'<meta name="generator" content="savemark">', 4096
+
 
 def write(source: Path | Run, *, show_blocked: bool = False) -> Path:
     """Write the page last, so that its links to tables and figures are never ahead of them."""
     analysis = analyse(source, show_blocked=show_blocked)
     run_dir = analysis.run.folder
     run_dir.mkdir(parents=True, exist_ok=True)
+    path = run_dir / "report.html"
+    _refuse_foreign(path)
     write_timelines(analysis.run)
     io500.write(analysis)
     with Pixels() as pixels:
         drawn = _figures(analysis, run_dir / "figures", pixels)
         _tables(analysis, run_dir / "tables")
-        (run_dir / "report.md").write_text(markdown(analysis, drawn), encoding="utf-8")
-        part = run_dir / "report.html.part"
-        part.write_text(page(analysis, drawn), encoding="utf-8")
-    path = run_dir / "report.html"
-    part.replace(path)
+        files.write_text(run_dir / "report.md", markdown(analysis, drawn))
+        text = page(analysis, drawn)
+    files.write_text(path, text)
     return path
 
 
+def _refuse_foreign(page: Path) -> None:
+    """Replace a page of ours only: its head says who made it."""
+    if page.is_symlink() or not page.exists():
+        return
+    with page.open("rb") as file:
+        if MARKER not in file.read(HEAD):
+            raise refused(
+                f"{page} was not made by savemark, and would be replaced",
+                "move it away, or report into another folder",
+            )
+
+
 def _figures(analysis: Analysis, folder: Path, pixels: Pixels) -> list[Drawn]:
-    folder.mkdir(exist_ok=True)
+    files.folder(folder)
     return [_figure(analysis, figure, folder, pixels) for figure in all_figures()]
 
 
@@ -49,19 +65,19 @@ def _figure(analysis: Analysis, figure: Figure, folder: Path, pixels: Pixels) ->
     if not panels:
         return Drawn(figure, [], [], why or "no finished trial has what it shows")
     drawings = [render.draw(panel, f"{figure.name}{i}") for i, panel in enumerate(panels)]
-    files = {figure.name: drawings}
+    named = {figure.name: drawings}
     if figure.apart:
-        files = {f"{figure.name}_{safe(each.title)}": [each] for each in drawings}
-    for name, panel_set in files.items():
+        named = {f"{figure.name}_{safe(each.title)}": [each] for each in drawings}
+    for name, panel_set in named.items():
         file = folder / f"{name}.svg"
-        file.write_text(render.alone(panel_set, figure.columns), encoding="utf-8")
+        files.write_text(file, render.alone(panel_set, figure.columns))
         pixels.add(file)
-    return Drawn(figure, [(d.title, render.inline(d)) for d in drawings], list(files), None)
+    return Drawn(figure, [(d.title, render.inline(d)) for d in drawings], list(named), None)
 
 
 def _tables(analysis: Analysis, folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    with (folder / "phases.csv").open("wb") as file:
+    files.folder(folder)
+    with files.replacing(folder / "phases.csv") as file:
         export.write_csv(blocked.phases(analysis), file)
     write_csv(folder / "settings.csv", settings.rows(analysis))
     write_csv(folder / "ceilings.csv", [
@@ -79,7 +95,7 @@ def _tables(analysis: Analysis, folder: Path) -> None:
     for part in parts(analysis):
         name = f"legacy_{safe(part.title)}.txt"
         text = escape.printable(legacy.text(part.legacy))
-        (folder / name).write_text(text, encoding="utf-8")
+        files.write_text(folder / name, text)
 
 
 def safe(label: str) -> str:

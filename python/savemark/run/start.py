@@ -211,6 +211,8 @@ def _described(target: Target, workspace: str) -> dict[str, Any]:
 
 def _default_path(study: Study) -> Path:
     """Return a new path below ./savemark-runs, named by the local time and the study."""
+    if "/" in study.name or not study.name.isprintable():
+        raise usage(f"a study called {study.name!r} cannot name a folder", "name one with --out")
     name = f"{datetime.now():%Y-%m-%dT%H-%M-%S}-{study.name}"
     path, number = RUNS / name, 2
     while path.exists():

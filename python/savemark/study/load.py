@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from savemark import limits, untrusted
+from savemark import escape, limits, untrusted
 from savemark.errors import SavemarkError, did_you_mean, from_exception, usage
 from savemark.study import bounded, until
 from savemark.study.keys import Keys, Trial
@@ -33,6 +34,8 @@ FIELDS = [
     "expect",
 ]
 OF_A_PART = ["trial", "factors", "exclude"]
+# What a study may be called: run folders and jobs are named after it.
+NAME = re.compile(r"\w[\w ._:+@,=%()#-]{0,99}")
 ORDERS = ["shuffled", "listed"]
 
 
@@ -74,6 +77,11 @@ class _Reader:
         if "trial" not in root and "parts" not in root:
             raise usage(f"{self.file}: `trial` is missing", "trial: {workload: checkpoint}")
         name = self.text("name", self.file.stem)
+        if not NAME.fullmatch(name):
+            raise usage(
+                f"{self.file}: name: `{escape.one_line(name)}` is no name of a study",
+                "letters, digits, spaces and ._:+-@,=%()#, at most 100, a letter or digit first",
+            )
         factors = self.factors(root, "")
         return Study(
             name=name,
