@@ -89,7 +89,9 @@ def test_the_shipped_studies_state_their_bargain(name):
 
 
 def test_no_rendering_tells_a_blocked_time(short, run, tmp_path):
-    hidden = analyse(short).frame.filter(setting="none × 4")["elapsed_ns"].to_list()
+    hidden = (
+        analyse(short, show_blocked=True).frame.filter(setting="none × 4")["elapsed_ns"].to_list()
+    )
     page = report.build(short).read_text(encoding="utf-8")
     texts = [page, run("report", short)[1], run("report", "--json", short)[1]]
     texts += [run("export", short, "--format", form)[1] for form in ("csv", "json")]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from savemark.records.frame import ONLY
+from savemark.study.naming import ONLY
 
 
 def listing(items: Iterable[str], most: int = 4, of: str = "") -> str:

@@ -8,10 +8,11 @@ from typing import Any
 
 import savemark._engine as engine
 from savemark.run.forecast import Forecast
-from savemark.run.start import missing_lines
+from savemark.run.start import missing_lines, program_lines
 from savemark.run.target import Target
 from savemark.study.expect import too_few
-from savemark.study.model import Study, setting_name
+from savemark.study.model import Study
+from savemark.study.naming import setting
 
 # So many settings are listed one by one.
 NAMED = 40
@@ -111,6 +112,7 @@ def preview_lines(found: Forecast) -> list[str]:
         f"settings    {_settings(study, labels)}",
         f"ceilings    {', '.join(ceilings) or 'none'}",
         *(f"expected    {text}" for text in study.expect),
+        *(f"note: {text}" for text in program_lines(found.targets)),
         *(f"note: {text}" for text in missing_lines(study)),
         *([f"note: {few}"] if few else []),
         f"writes      {bytes_text(found.written_bytes)} in all, "
@@ -124,7 +126,7 @@ def _settings(study: Study, labels: list[str]) -> str:
     """Every setting by name, or where they are many, what they are made of."""
     cells = study.measured(labels)
     if len(cells) <= NAMED:
-        return ", ".join(setting_name(cell) or study.workload for cell in cells)
+        return ", ".join(setting(cell) if cell else study.workload for cell in cells)
     parts = []
     for name, part in zip(study.parts or [""], study.sections(), strict=True):
         factors = " × ".join(

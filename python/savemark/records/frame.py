@@ -13,6 +13,7 @@ import polars as pl
 
 from savemark.records import evidence, timelines
 from savemark.records.run import Entry, Json, Run
+from savemark.study.naming import given, setting, variant
 
 # Columns every frame has, in this order, whatever the run holds: a figure may rely on them.
 HEAD = {
@@ -33,15 +34,12 @@ HEAD = {
     "given": pl.String,
     "phase": pl.String,
 }
-# Factors that are what is saved: a fast one is no reason to save something else.
-GIVEN = ("part", "payload", "size", "state", "process", "items", "file_size")
 PHASE = [
     *("elapsed_ns", "first_done_ns", "last_done_ns", "first_done_bytes"),
     *("user_bytes", "stored_bytes", "cpu_user_ns", "cpu_system_ns"),
 ]
 # Trials whose rows are turned into columns together.
 ROWS_AT_ONCE = 5000
-UNITS = ("", "KiB", "MiB", "GiB", "TiB")
 LATENCY = (
     *("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns"),
     "max_ns",
@@ -125,11 +123,13 @@ def _both(run: Run, schema: dict[str, Any]) -> tuple[pl.DataFrame, pl.DataFrame]
 @contextmanager
 def _no_collector() -> Iterator[None]:
     """Without the cyclic collector, which looks at every new row again and again for nothing."""
+    was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_on:
+            gc.enable()
 
 
 def _columns(rows: list[Json], schema: dict[str, Any]) -> pl.DataFrame:
@@ -168,53 +168,6 @@ class _Names:
             row |= {"variant": variant(factors), "given": given(factors)}
             self._known[key] = self.run | row
         return self._known[key]
-
-
-# The setting of a run that varies nothing.
-ONLY = "the only setting"
-
-
-def setting(factors: Json) -> str:
-    """How one combination of factors is called everywhere: `zstd × 4`, then what else varies."""
-    words = []
-    if "codec" in factors:
-        words.append("none" if factors["codec"] is None else str(factors["codec"]))
-    if "streams" in factors:
-        words.append(f"× {factors['streams']}")
-    text = " ".join(words)
-    if text.startswith("×"):
-        text = f"streams {text}"
-    return ", ".join(part for part in (text, variant(factors)) if part) or ONLY
-
-
-def variant(factors: Json) -> str:
-    """What varies besides codec, streams and target: `payload zeros`; "" where nothing does."""
-    # The target is a factor where there are several; its label is told apart from the setting.
-    named = ("codec", "streams", "target")
-    rest = ((name, value) for name, value in factors.items() if name not in named)
-    return ", ".join(
-        # A part of a study goes by its name alone.
-        shown(name, value) if name == "part" else f"{name} {shown(name, value)}"
-        for name, value in rest
-    )
-
-
-def shown(name: str, value: Any) -> str:
-    """The level of a factor as people write it: `transfer_size` 65536 is `64KiB`."""
-    text = str(value)
-    # Not each text of digits is a number: "²" is one, and ten thousand nines are too long.
-    digits = text.isascii() and text.isdigit() and len(text) < 20
-    if not (name.endswith(("size", "bytes")) and digits and int(text)):
-        return text
-    count, unit = int(text), 0
-    while count % 1024 == 0 and unit < len(UNITS) - 1:
-        count, unit = count // 1024, unit + 1
-    return f"{count}{UNITS[unit]}" if unit else text
-
-
-def given(factors: Json) -> str:
-    """The part of the variant that is what is saved, in words: `payload zeros`."""
-    return variant({name: value for name, value in factors.items() if name in GIVEN})
 
 
 def _rows(run: Run, named: Json, place: int, kept: tuple[Entry, Json | None]) -> list[Json]:

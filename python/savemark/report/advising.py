@@ -44,7 +44,7 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
     total, count, cpu = costs(cell)
     return {
         "setting": cell.setting,
-        "factors": cell.factors,
+        "factors": dict(cell.factors),
         "total_s": total,
         "stored_bytes": count,
         "cpu_s_per_gib": cpu,

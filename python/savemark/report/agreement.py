@@ -17,7 +17,6 @@ from savemark.checks import Evidence
 from savemark.checks.memory import same_memory
 from savemark.records import phases, read_run
 from savemark.records.evidence import READS
-from savemark.records.frame import shown
 from savemark.records.run import Json, Run
 from savemark.report import sides
 from savemark.report.comparison import interval, p_text
@@ -30,6 +29,7 @@ from savemark.stats.effect import Effect
 from savemark.stats.pairs import Key, Pair, Times, compare
 from savemark.stats.repeats import repeats_needed
 from savemark.study.keys import ENGINE
+from savemark.study.naming import shown
 
 WORDS = {"not told apart": "tied", "too few repeats": "too few repeats to tell"}
 # The options that say what was done.

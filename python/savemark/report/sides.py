@@ -74,7 +74,7 @@ class Side:
 
 def side(name: str, folder: Path, *, show_blocked: bool = False) -> Side:
     """Read one run; a run without any cell to compare is a usage error."""
-    analysis = analyse(folder)
+    analysis = analyse(folder, show_blocked=show_blocked)
     found = measured(analysis.results, show_blocked=show_blocked)
     if not found.times:
         why = next(iter(found.left_out.values()), "no trial finished")

@@ -36,7 +36,7 @@ class Request:
     out: Path | None = None
     command: tuple[str, ...] = ()
     expect: tuple[str, ...] = ()  # besides what the study expects
-    made: Study | None = None  # a study that is in no file
+    made: Study | None = None  # the study, where it is in no file or was read already
     nodes: Nodes = field(default_factory=Nodes.alone)  # with the ranks that were started
 
     def changes_study(self) -> bool:
@@ -80,7 +80,8 @@ class Request:
 
     def mounting(self, keys: Keys) -> Request:
         """Return the request with each bucket once for every mount of the study."""
-        return replace(self, targets=expand(self.targets, self._base(keys).mounts))
+        base = self._base(keys)
+        return replace(self, targets=expand(self.targets, base.mounts), made=base)
 
     def _base(self, keys: Keys) -> Study:
         return self.made or load(find(self.study or "quick"), keys)

@@ -85,6 +85,8 @@ def start(request: Request, watcher: Watcher, ranks: Lead | None = None) -> Outc
     one_engine = engine.Engine()
     with ExitStack() as stack:
         stack.enter_context(stop_in_order())
+        for text in program_lines(request.targets):
+            watcher.note(text)
         supervisor = stack.enter_context(mounted(request.targets))
         known = 0.0 if study.wants_size() else sizing.held_bytes(study, keys, labels)
         workspaces = open_targets(stack, request.targets, run_id, watcher, known)
@@ -115,6 +117,15 @@ def start(request: Request, watcher: Watcher, ranks: Lead | None = None) -> Outc
         limit = OVERTIME * study.budget_s if hard else None
         loop = Loop(found.study, keys, entries, folder, workspaces, runs, watcher, limit)
         return Outcome(folder.path, loop.run())
+
+
+def program_lines(targets: list[Target]) -> list[str]:
+    """Name the programs that a study starts to mount buckets: a study file may name any."""
+    mounts = [target.mount for target in targets if target.mount]
+    return [
+        f"this study starts programs: {each.command} (and to unmount: {each.unmount})"
+        for each in dict.fromkeys(replace(mount, url="") for mount in mounts)
+    ]
 
 
 def missing_lines(study: Study) -> list[str]:

@@ -91,7 +91,6 @@ class Cell:
     setting: str
     codec: str
     streams: int
-    factors: dict[str, Any]
     phases: dict[str, PhaseStat]
     total: Spread | None
     failed: int
@@ -99,6 +98,7 @@ class Cell:
     given: str = ""  # the part of it that nobody chooses: what is saved
     cpu_samples: tuple[float, ...] = ()  # CPU-seconds per GiB of each repeat, all phases
     blocked: dict[str, str] = field(default_factory=dict)  # phase -> id of the check
+    factors: Mapping[str, Any] = field(default_factory=dict)  # the levels, as the study has them
     ran: Mapping[str, str] = field(default_factory=dict)  # each phase that ran -> unit of its speed
     n: int = 0  # repeats that finished
     # By `total` and phase: how many settings of the target have a smaller median. Says who was
@@ -207,7 +207,6 @@ def _cell(label: str, head: Row, phases: Sequence[Row], trials: Sequence[Row], b
         setting=str(head["setting"]),
         codec=codec,
         streams=streams,
-        factors={"codec": codec, "streams": streams},
         phases=found,
         ran={name: phase.unit for name, phase in found.items()},
         total=_over(trials, [row["elapsed_ns"] / 1e9 for row in trials]) if trials else None,

@@ -13,6 +13,7 @@ from savemark.stats.ceilings import Ceilings, ceilings
 from savemark.stats.cells import TOTAL, Cell, cells
 from savemark.stats.spread import Spread
 from savemark.stats.ties import group_of_best
+from savemark.study.naming import setting
 
 # Amounts that differ by less are the same work: a last block, the padding of a codec.
 UNLIKE = 1.02
@@ -147,9 +148,9 @@ class TargetResult:
     def block(self, blocked: dict[tuple[str, str, str], str]) -> TargetResult:
         """The same result with some phases of some cells marked as not to be shown."""
         mine: dict[str, dict[str, str]] = {}
-        for (label, setting, phase), check in blocked.items():
+        for (label, name, phase), check in blocked.items():
             if label == self.label:
-                mine.setdefault(setting, {})[phase] = check
+                mine.setdefault(name, {})[phase] = check
         places = {measure: self._places(measure) for measure in (TOTAL, *self.phases) if mine}
         marked = []
         for cell in self.cells:
@@ -179,9 +180,21 @@ def results(run: Run, frame: pl.DataFrame | None = None) -> list[TargetResult]:
     for label in table.filter(pl.col("role") == "trial")["label"].unique(maintain_order=True):
         places.setdefault(label, label)
     usable, found = cores(run.host), []
+    # The same levels come again with each repeat.
+    ran = {f"{e.label} {e.factors}": e for e in run.entries if e.role == "trial"}.values()
+    varied = {
+        (entry.label, setting(entry.factors)): {
+            name: level for name, level in entry.factors.items() if name != "target"
+        }
+        for entry in ran
+    }
     for label, place in places.items():
         tops = ceilings(table, label)
-        found.append(TargetResult(label, place, tops, tuple(cells(table, label, tops, usable))))
+        made = (
+            replace(cell, factors=varied.get((label, cell.setting), {}))
+            for cell in cells(table, label, tops, usable)
+        )
+        found.append(TargetResult(label, place, tops, tuple(made)))
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from savemark import limits
 from savemark.errors import usage
 from savemark.study.keys import AUTO, Keys, Trial, tool_of
+from savemark.study.naming import setting
 
 # Storages that have no target.
 PLACELESS = ("null", "memory")
@@ -44,7 +45,7 @@ class Missing:
     @property
     def name(self) -> str:
         """What is missing, for people: `part a storage=gds`; all of it where no factor tells."""
-        return setting_name(self.levels) or EVERY
+        return setting(self.levels) if self.levels else EVERY
 
     @property
     def levels(self) -> dict[str, Any]:
@@ -296,19 +297,3 @@ def matches(cell: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
     return all(
         k in cell and cell[k] in (v if isinstance(v, list) else [v]) for k, v in rule.items()
     )
-
-
-def setting_name(factors: Mapping[str, Any]) -> str:
-    """Return a cell as people say it: `zstd × 4`; other factors as `key=level`."""
-    rest = dict(factors)
-    words = [str(rest.pop(PART))] if PART in rest else []
-    if "codec" in rest:
-        words.append(str(rest.pop("codec")))
-        if "streams" in rest:
-            words[-1] += f" × {rest.pop('streams')}"
-    return " ".join([*words, *(f"{key}={_levels(level)}" for key, level in rest.items())])
-
-
-def _levels(level: Any) -> str:
-    """Return a level, or several as they are asked for: `16|36`."""
-    return "|".join(map(str, level)) if isinstance(level, list) else str(level)

@@ -12,7 +12,8 @@ from savemark.errors import Inexpressible, SavemarkError, from_exception, usage
 from savemark.study import inexpressible
 from savemark.study.inexpressible import Refusal
 from savemark.study.keys import Keys, Trial, resolve
-from savemark.study.model import PART, Missing, Study, setting_name
+from savemark.study.model import PART, Missing, Study
+from savemark.study.naming import setting
 
 # The smallest size that `auto` chooses.
 SMALLEST_AUTO_BYTES = 16 << 20
@@ -38,7 +39,9 @@ class Entry:
         """What runs, for people: `zstd × 4` or `read ceiling`."""
         if self.role == "ceiling":
             return f"{self.name} ceiling"
-        return setting_name(self.factors) or self.name
+        own = {name: level for name, level in self.factors.items() if name != "target"}
+        name = setting(own) if own else self.name
+        return f"{name} on {self.label}" if "target" in self.factors else name
 
     def trial(self, study: Study, keys: Keys) -> Trial:
         """Return the trial's keys, without the target."""
@@ -121,8 +124,8 @@ def _where(study: Study, where: str, factors: Mapping[str, Any], error: Exceptio
     shown = from_exception(error)
     assert shown is not None
     place = f"{study.places[where]}: " if where in study.places else ""
-    setting = f" ({setting_name(factors)})" if factors else ""
-    return usage(f"{place}{where}{setting}: {shown.message}", shown.hint)
+    which = f" ({setting(factors)})" if factors else ""
+    return usage(f"{place}{where}{which}: {shown.message}", shown.hint)
 
 
 def _sections(
