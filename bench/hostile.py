@@ -109,6 +109,7 @@ def line(name: str, words: list[str], outcome: Outcome) -> str:
 def main() -> int:
     """Prints the table."""
     import hostile_checkpoints  # noqa: F401, its cases
+    import hostile_results  # noqa: F401, its cases
 
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

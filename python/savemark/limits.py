@@ -19,7 +19,8 @@ LARGEST_WINDOW = 27  # of zstd, as a power of two: what unpacking holds of what 
 # Counts.
 MOST_FILES = 100_000  # in the folders of one import
 MOST_LINES = 1_000_000  # of a result file that is read as a whole
-MOST_STREAMED = 4_000_000  # of one that is read line by line
+MOST_STREAMED = 2_000_000  # of one that is read line by line
+MOST_KINDS = 100  # of requests in it
 MOST_FIELDS = 4_000_000  # of all lines of a table that is held as a whole
 MOST_VALUES = 1_000_000  # numbers, words and containers in one JSON text
 MOST_PLANNED = 4_000_000  # of them in run.json

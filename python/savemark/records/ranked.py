@@ -51,6 +51,6 @@ def _rows(entry: Entry) -> Iterator[tuple[Any, ...]]:
         count = len(lines["node"])
         numbers = lines.get("rank") or range(count)
         columns = (lines[name] for name in ("last_done_ns", "user_bytes", "operations"))
-        places = (names[node] for node in lines["node"])
+        places = (names[node] if node < len(names) else None for node in lines["node"])
         for each in zip(numbers, places, *columns, strict=True):
             yield (*head, phase["name"], *each, lines["of"])

@@ -96,8 +96,11 @@ def numbers(values: Any) -> None:
     """Whether it is a list of whole numbers; there may be very many."""
     if values is None:
         return
-    kinds = set(map(type, values)) if type(values) is list else {type(values)}
-    if kinds - {int} or len(values) > limits.MOST_ITEMS:
+    if (
+        type(values) is not list
+        or set(map(type, values)) - {int}
+        or len(values) > limits.MOST_ITEMS
+    ):
         raise _wrong(values, f"a list of at most {limits.MOST_ITEMS} whole numbers")
     if values and not (min(values) >= 0 and max(values) < MOST):
         raise Damaged("a number that is negative or too large")
@@ -150,7 +153,9 @@ def levels(value: Any) -> None:
     """Whether these are factors with lists of levels."""
     for name, own in _items(value):
         label(name)
-        each(label if all(type(v) is str for v in own or []) else _level)(own)
+        if own is None:
+            raise _wrong(own, "a list")
+        each(_level)(own)
 
 
 def _level(value: Any) -> None:
@@ -163,19 +168,20 @@ def _items(value: Any) -> list[tuple[str, Any]]:
     return list((value or {}).items())
 
 
-def _columns(value: Any) -> None:
-    """Whether it is a line per rank or node, by column, with `of` how many there are."""
-    lengths = set()
-    for name, column in _items(value):
-        if name == "of":
-            whole(column)
-            continue
-        numbers(column)
-        lengths.add(len(column or []))
-    if value and (len(lengths) > 1 or not {"of", "node"} <= set(value)):
-        raise Damaged("columns that do not fit together")
-    if value and (value["of"] is None or None in value.values()):
-        raise Damaged("a column is missing")
+def _columns(*needed: str) -> Check:
+    """Return the check of a line per rank or node, by column; `of` says how many there are."""
+
+    def of(value: Any) -> None:
+        lengths = set()
+        for name, column in _items(value):
+            whole(column) if name == "of" else numbers(column)
+            lengths |= set() if name == "of" else {len(column or [])}
+        if value and any(value.get(name) is None for name in ("of", "node", *needed)):
+            raise Damaged("a column is missing")
+        if len(lengths) > 1:
+            raise Damaged("columns of different lengths")
+
+    return of
 
 
 _ONE_BY_ONE = part({}, rest=number)
@@ -205,7 +211,8 @@ PHASE = part(
         ),
         **dict.fromkeys(("extents", "payload"), part({"method": text}, rest=number)),
         **dict.fromkeys(("notes", "invalid"), each(text)),
-        **dict.fromkeys(("ranks", "nodes"), _columns),
+        "ranks": _columns("last_done_ns", "user_bytes", "operations"),
+        "nodes": _columns(),
         "name": label,
         "stages": each(part({"name": label, "elapsed_ns": whole}, "name", "elapsed_ns")),
         "thread_time": amounts,

@@ -110,8 +110,9 @@ def _factor(name: str, seen: list[str], listed: Sequence[object]) -> Factor:
     if name == "codec":
         return Factor(name, tuple(codec_order(seen)), False)
     order = dict.fromkeys("none" if level is None else str(level) for level in listed)
-    known = [level for level in order if level in seen]
-    return Factor(name, (*known, *(level for level in seen if level not in known)), False)
+    there = set(seen)  # there may be tens of thousands
+    known = [level for level in order if level in there]
+    return Factor(name, (*known, *(level for level in seen if level not in order)), False)
 
 
 def _pick(left: Sequence[Factor], wanted: Sequence[str]) -> Factor | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from savemark import limits
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
@@ -112,9 +113,10 @@ def _of_raw(source: Source) -> tuple[list[Json], Json]:
         if start is None or end is None or end < start or moved is None or moved < 0:
             raise usage(f"{source.path}:{place}: a request without a time or its bytes")
         worker = f"{row.get('client_id', '')} {row['thread']}"
-        kinds.setdefault(row["op"], _Requests()).add(
-            worker, (start, end), moved, bool(row["error"])
-        )
+        kind = kinds.setdefault(row["op"], _Requests())
+        kind.add(worker, (start, end), moved, bool(row["error"]))
+        source.limit(len(kinds), limits.MOST_KINDS, "kinds of requests")
+        source.limit(len(kind.last), limits.MOST_ITEMS, "workers")
     failed = sum(kind.failed for kind in kinds.values())
     said = f"warp: {failed} requests failed" if failed else None
     phases = [kind.phase(name) for name, kind in kinds.items() if kind.spans]
