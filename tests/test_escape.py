@@ -29,6 +29,10 @@ def run(tmp_path_factory) -> Path:
     return folder
 
 
+# How the manifest of a checkpoint begins; the rest of this one is damaged.
+MANIFEST = '{"format":"savemark-checkpoint","version":1,'
+
+
 class Page(HTMLParser):
     """The elements and attributes of a page, as a browser would find them."""
 
@@ -128,7 +132,7 @@ def known(run, other, tmp_path) -> dict[str, Path]:
     """What the words in capitals of a command are."""
     place = tmp_path / f"x{WORDS[6]}".replace("/", "")
     (place / f"ck{WORDS[6]}").mkdir(parents=True)
-    (place / f"ck{WORDS[6]}" / "manifest.json").write_text("{}")
+    (place / f"ck{WORDS[6]}" / "manifest.json").write_text(MANIFEST)
     return {"RUN": run, "OTHER": other, "PLACE": place}
 
 
@@ -149,6 +153,16 @@ def test_no_command_passes_a_control_character_on(name, width, known, capsys, mo
         json.loads(out)
     elif "--markdown" in words:
         assert not _live(out)
+
+
+def test_a_checkpoint_is_one_line_whatever_its_name(tmp_path, capsys):
+    for name in ("a\ncheckpoint: complete", "b\r\tok"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text(MANIFEST)
+    _savemark("list", tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert "a␊checkpoint: complete" in lines[0]
 
 
 def _savemark(*words: object) -> None:

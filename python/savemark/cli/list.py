@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from savemark import escape
 from savemark.cli._options import json_option
 from savemark.cli._print import echo
 from savemark.cli._transfer import LookCommand, typed
@@ -36,7 +37,7 @@ def command(place: str, as_json: bool, **options: object) -> None:
         echo(f"no checkpoint in {place}")
     width = max((len(row["name"]) for row in rows), default=0)
     for row in rows:
-        echo(_line(row, width))
+        echo(escape.one_line(_line(row, width)))  # a name may hold line ends
 
 
 def _row(entry: Entry) -> dict[str, Any]:
