@@ -20,6 +20,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from savemark import capture
 from savemark.errors import SavemarkError, refused, usage
 
 RUNTIMES = ("runc", "podman")
@@ -96,13 +97,7 @@ def run(*words: str | Path) -> str:
 
 def ask(*words: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a runtime; whether it failed is for the caller to see."""
-    return subprocess.run(
-        [str(word) for word in words],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return capture.run([str(word) for word in words])
 
 
 def failed(words: tuple[str | Path, ...], said: str, log: Path | None = None) -> SavemarkError:
@@ -121,6 +116,6 @@ def failed(words: tuple[str | Path, ...], said: str, log: Path | None = None) ->
 def _first_error(log: Path) -> str | None:
     if not log.exists():
         return None
-    lines = log.read_text(errors="replace").splitlines()
-    errors = [line for line in lines if "Error (" in line and "rlimit:" not in line]
-    return errors[0].partition("): ")[2] if errors else None
+    with log.open(errors="replace") as lines:
+        errors = (line for line in lines if "Error (" in line and "rlimit:" not in line)
+        return next((line.partition("): ")[2].rstrip("\n") for line in errors), None)

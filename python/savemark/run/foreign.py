@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
+from savemark.capture import end_of
 from savemark.checkpoint.places import patience
 from savemark.run import child, memory, place
 from savemark.run.phases import Phase
@@ -113,8 +114,7 @@ class Foreign:
             shutil.copytree(made, self.folder / kept)
         report = self._keep(job, step, kept, out, err)
         if ended.status:
-            said = err.read_text(errors="replace") if err.exists() else ""
-            said = said or (out.read_text(errors="replace") if out.exists() else "")
+            said = end_of(err) or end_of(out)
             raise child.failure(job.tool, ended, said, err if err.exists() else out)
         if step.several:
             in_memory = witness.filesystem() in MEMORY
@@ -133,7 +133,7 @@ class Foreign:
             return None
         suffix = "".join(made.suffixes)
         result = self.folder / f"{kept}{suffix}"
-        result.write_bytes(made.read_bytes())
+        shutil.copyfile(made, result)
         made.unlink()
         return result
 
@@ -158,9 +158,10 @@ def _run_of(step: Step, ended: child.Ended, folder: Path, report: Path | None) -
         "elapsed_ns": ended.elapsed_ns,
     }
     if report is not None:
-        data = report.read_bytes()
         run["file"] = f"{folder.name}/{report.name}"
-        run |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        with report.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        run |= {"bytes": report.stat().st_size, "sha256": digest}
     return run
 
 

@@ -27,6 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from savemark import capture
 from savemark.errors import SavemarkError, did_you_mean, usage
 from savemark.run import workspace
 from savemark.run.removal import is_mounted
@@ -286,7 +287,5 @@ def _take_down(folder: Path) -> None:
         for words in (["fusermount3", "-uz"], ["umount", "-l"]):
             if is_mounted(point):
                 with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                    subprocess.run(
-                        [*words, str(point)], capture_output=True, timeout=BUSY_S, check=False
-                    )
+                    capture.run([*words, str(point)], limit_s=BUSY_S)
     workspace.remove(folder)

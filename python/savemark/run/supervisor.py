@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from savemark.capture import end_of
 from savemark.run import workspace
 from savemark.run.removal import is_mounted, remove_tree
 
@@ -102,15 +103,9 @@ class Mount:
 
     def said(self) -> str:
         """Return the last line of what it printed."""
-        texts = [_end_of(path).strip() for path in self.printed]
+        texts = [end_of(path, SAID_BYTES).strip() for path in self.printed]
         lines = next((text for text in texts if text), "it said nothing").splitlines()
         return "; ".join(lines[-2:])[:300]
-
-
-def _end_of(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - SAID_BYTES))
-        return file.read(SAID_BYTES).decode(errors="replace")
 
 
 def _end_with_parent() -> None:
@@ -119,7 +114,13 @@ def _end_with_parent() -> None:
 
 def _try(words: list[str]) -> None:
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(words, capture_output=True, timeout=MOST_S, check=False)
+        subprocess.run(
+            words,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=MOST_S,
+            check=False,
+        )
 
 
 def _wait(done: Any, patience_s: float) -> None:

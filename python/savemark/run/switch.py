@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
 from typing import Any
 
+from savemark import capture
 from savemark.errors import SavemarkError
 from savemark.run.forecast import Forecast
 from savemark.run.watcher import Watcher
@@ -56,15 +56,7 @@ class Switch(Watcher):
 
     def _call(self, label: str) -> None:
         told = {**os.environ, SIDE: label, TARGET: self._targets[label]}
-        done = subprocess.run(
-            ["/bin/sh", "-c", self._command],
-            env=told,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        done = capture.run(["/bin/sh", "-c", self._command], environment=told)
         if done.returncode:
             said = (done.stderr or done.stdout).strip().splitlines()
             raise SavemarkError(

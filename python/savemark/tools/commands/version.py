@@ -6,6 +6,7 @@ import functools
 import subprocess
 import time
 
+from savemark import capture
 from savemark.tools import commands
 
 
@@ -25,7 +26,7 @@ def _asked(name: str) -> tuple[str | None, int | None]:
     if not words:
         return None, None
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+        done = capture.run(words, limit_s=30)
     except (OSError, subprocess.TimeoutExpired):
         return None, None
     elapsed_ns = time.monotonic_ns() - began
