@@ -71,7 +71,7 @@ def large_objects(folder: Path) -> Commands:
 
 @case
 def rows_as_many_as_a_run_holds(folder: Path) -> Commands:
-    rows = "".join(f"c{n},{n % 7},1,1\n" for n in range(49_000))
+    rows = "".join(f"c{n},{n % 7},1,1\n" for n in range(27_900))
     return read_as_file(folder, f"{SERIES}{rows}".encode(), "a.csv")
 
 
@@ -79,7 +79,7 @@ def rows_as_many_as_a_run_holds(folder: Path) -> Commands:
 def levels_as_many_as_a_run_holds(folder: Path) -> Commands:
     results = [
         {"command": f"c{n}", "mean": 1, "median": 1, "user": 1, "parameters": {"x": str(n)}}
-        for n in range(49_000)
+        for n in range(27_900)
     ]
     return read_as_file(folder, json.dumps({"results": results}).encode())
 

@@ -29,7 +29,7 @@ MOST_NODES = 20_000  # of a study's YAML, each alias as often as it stands there
 LONGEST_SCALAR = 4096  # characters of one value in it
 MOST_CELLS = 10_000  # of a study: combinations of levels
 MOST_TRIALS = 120_000  # in a run of ours: `bench/report.py` says what they cost
-MOST_IMPORTED = 50_000  # in files of others that are read together
+MOST_IMPORTED = 28_000  # in files of others that are read together
 MOST_INTERVALS = 4_000_000  # of all timelines of a run
 MOST_ITEMS = 200_000  # in one list of a record
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from savemark import limits, untrusted
 from savemark.errors import usage
-from savemark.records import mixed
+from savemark.records import mixed, versions
 from savemark.records.frame import HEAD
 from savemark.records.gather import Skipped
 from savemark.records.imported import PROBE, Reading
@@ -46,7 +46,7 @@ def write_folder(
     _refuse_doubles(lines)
     plan, remarks = _plan(sources, lines)
     run = {
-        "schema": 1,
+        "schema": versions.RUN,
         **head,
         "command": [clean(word) for word in head["command"]],
         "origin": "imported",
@@ -166,7 +166,11 @@ def _record(
     """Return a record as it is written: with its version, and where it is from."""
     if own is None:
         return None
-    return {"schema": 1, **own, "source": _source(own.get("source") or {}, source, versions, host)}
+    return {
+        "schema": versions.RECORD,
+        **own,
+        "source": _source(own.get("source") or {}, source, versions, host),
+    }
 
 
 def _source(own: Json, source: Reading, versions: dict[str, str | None], host: Json) -> Json:

@@ -13,6 +13,7 @@ from typing import Any
 import savemark._engine as engine
 from savemark.errors import usage
 from savemark.ranks.lead import Lead
+from savemark.records import versions
 from savemark.run import posix_probe, wheels, workspace
 from savemark.run import target as place
 from savemark.run.folder import RunFolder
@@ -195,7 +196,7 @@ def _head(
     seed = request.seed if request.seed is not None else secrets.randbits(32)
     labels = [target.label for target in found.targets]
     return {
-        "schema": 1,
+        "schema": versions.RUN,
         "run_id": run_id,
         "savemark_version": engine.version(),
         "started_at": datetime.now().astimezone().isoformat(timespec="seconds"),
