@@ -1,11 +1,15 @@
 //! What the outside may see and say while a trial runs: progress out, cancel in, and where several processes meet.
 
 use std::fmt;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::ranks::{Placement, START};
+
+/// How often whoever waits looks whether somebody has cancelled.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Meets the other ranks of a trial: returns when all have come, with the numbers of all, rank after rank.
 ///
@@ -122,6 +126,15 @@ impl Control {
     /// `Err(interrupted)` once somebody has cancelled.
     pub fn check(&self) -> Result<()> {
         if self.cancelled.load(Ordering::Relaxed) { Err(Error::interrupted()) } else { Ok(()) }
+    }
+
+    /// Waits for `changed`, or a moment; whoever waits in a loop notices that somebody has cancelled.
+    ///
+    /// # Errors
+    /// Somebody has cancelled.
+    pub fn wait<'a, T>(&self, changed: &Condvar, held: MutexGuard<'a, T>) -> Result<MutexGuard<'a, T>> {
+        let (held, _) = changed.wait_timeout(held, POLL_INTERVAL).expect("no panic while held");
+        self.check().map(|()| held)
     }
 
     /// Has `act` called by [`release`](Self::release), once.

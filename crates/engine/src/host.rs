@@ -8,6 +8,7 @@ mod conditions;
 mod cpu;
 pub(crate) mod gpu;
 mod interposed;
+pub mod limits;
 mod target;
 mod topology;
 

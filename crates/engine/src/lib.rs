@@ -23,6 +23,7 @@ pub mod size;
 pub mod storage;
 #[cfg(test)]
 mod testing;
+pub mod threads;
 pub mod trial;
 pub mod witness;
 pub mod worker;

@@ -7,11 +7,13 @@ use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::measure::cpu::CpuClock;
 use crate::record::{Phase, Stage};
+use crate::threads;
 use crate::worker::Meter;
 
 /// Runs `work` on `workers` threads. Each opens what it needs, calls [`Meter::start`] once, moves its bytes and returns.
 ///
-/// Workers that fail before they start release the others; the first error in worker order is returned.
+/// Workers that fail before they start release the others, as a thread that cannot be started does; the first error in worker
+/// order is returned.
 pub fn run<F>(workers: usize, control: &Control, work: F) -> Result<Team>
 where
     F: Fn(&mut Meter) -> Result<()> + Sync,
@@ -19,8 +21,19 @@ where
     let gate = Gate::new(workers);
     let meters: Vec<Result<Meter<'static>>> = std::thread::scope(|scope| {
         let (gate, work) = (&gate, &work);
-        let threads: Vec<_> = (0..workers).map(|index| scope.spawn(move || one(index, gate, control, work))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked()))).collect()
+        let (mut started, mut refused) = (Vec::with_capacity(workers), None);
+        for index in 0..workers {
+            match threads::start(scope, (index, workers), move || one(index, gate, control, work)) {
+                Ok(thread) => started.push(thread),
+                Err(error) => {
+                    gate.abort();
+                    refused = Some(Err(error));
+                    break;
+                }
+            }
+        }
+        let ended = started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked())));
+        refused.into_iter().chain(ended).collect()
     });
     let meters = collect(meters)?;
     Ok(gate.team(meters))
@@ -218,7 +231,7 @@ impl Gate {
             self.changed.notify_all();
         }
         while state.opened_ns == 0 && !state.aborted {
-            state = self.changed.wait(state).expect("no panic while held");
+            state = control.wait(&self.changed, state)?;
         }
         if state.aborted { Err(Error::interrupted()) } else { Ok(state.opened_ns) }
     }
@@ -231,5 +244,32 @@ impl Gate {
     fn team(&self, meters: Vec<Meter<'static>>) -> Team {
         let state = self.state.lock().expect("no panic while held");
         Team { start_ns: state.opened_ns, meters, cpu: state.cpu }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_a_worker_that_does_not_come_once_somebody_has_cancelled() {
+        let control = Control::default();
+        let (released, waits): (_, Receiver<()>) = channel();
+        let (released, waits) = (Mutex::new(Some(released)), Mutex::new(waits));
+        let result = run(2, &control, |meter| {
+            if meter.index == 0 {
+                let _released = released.lock().unwrap().take();
+                return meter.start().map(drop);
+            }
+            control.cancel();
+            // Disconnected when the other worker has gone.
+            let gone = waits.lock().unwrap().recv_timeout(Duration::from_secs(30));
+            assert_eq!(gone, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "it still waits");
+            Err(Error::interrupted())
+        });
+        assert_eq!(result.unwrap_err().kind, crate::Kind::Interrupted);
     }
 }

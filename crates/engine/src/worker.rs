@@ -1,5 +1,7 @@
 //! One worker: one thread, one queue, one histogram.
 
+use std::sync::{Condvar, MutexGuard};
+
 use crate::control::Control;
 use crate::error::Result;
 use crate::measure::clock;
@@ -96,6 +98,14 @@ impl<'a> Meter<'a> {
     /// `Err(interrupted)` once somebody has cancelled.
     pub fn check(&self) -> Result<()> {
         self.team.map_or(Ok(()), |(_, control)| control.check())
+    }
+
+    /// Waits for other workers as [`Control::wait`] does.
+    pub fn wait<'b, T>(&self, changed: &Condvar, held: MutexGuard<'b, T>) -> Result<MutexGuard<'b, T>> {
+        match self.team {
+            Some((_, control)) => control.wait(changed, held),
+            None => Ok(changed.wait(held).expect("no panic while held")),
+        }
     }
 
     /// Counts completed I/Os of a batch that ended at `now_ns`.

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use savemark_engine::control::Control;
-use savemark_engine::{Error, Result};
+use savemark_engine::{Error, Result, threads};
 
 use crate::raise;
 
@@ -134,13 +134,14 @@ fn watch<T: Send + 'static>(
     control.on_release(move || {
         let _ = telling.send(News::Released);
     });
-    let thread = std::thread::spawn(move || {
+    let thread = threads::start_one(move || {
         let result = job(&shared);
         if result.is_ok() {
             shared.release();
         }
         let _ = sender.send(News::Ended(result));
     });
+    let thread = thread.map_err(|e| raise(py, e))?;
     let mut stopped = None;
     let result = loop {
         match py.detach(|| receiver.lock().expect("one receiver").recv_timeout(TICK)) {

@@ -1,5 +1,6 @@
 //! Limits of the control group, versions 1 and 2 (`Documentation/admin-guide/cgroup-v1` and `cgroup-v2.rst`).
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::read;
@@ -16,6 +17,32 @@ pub fn memory_bytes() -> Option<u64> {
     let new = groups("").into_iter().filter_map(|dir| number(dir.join("memory.max")));
     let old = groups("memory").into_iter().filter_map(|dir| number(dir.join("memory.limit_in_bytes")));
     new.chain(old).min()
+}
+
+/// A group's limit on its tasks: processes and threads.
+#[derive(Debug)]
+pub struct Tasks {
+    /// That there may be.
+    pub most: u64,
+    /// That there are.
+    pub now: u64,
+    file: PathBuf,
+}
+
+impl fmt::Display for Tasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "raise the control group's limit on threads: {} (now {})", self.file.display(), self.most)
+    }
+}
+
+/// The limit of our group or of one above it that leaves room for the fewest more tasks.
+pub fn tasks() -> Option<Tasks> {
+    let of = |dir: PathBuf| {
+        let number = |name: &str| read(dir.join(name))?.parse::<u64>().ok();
+        Some(Tasks { most: number("pids.max")?, now: number("pids.current")?, file: dir.join("pids.max") })
+    };
+    let found = groups("").into_iter().chain(groups("pids")).filter_map(of);
+    found.min_by_key(|tasks| tasks.most.saturating_sub(tasks.now))
 }
 
 /// The tightest CPU quota, in CPUs, of our group and those above it.

@@ -18,6 +18,7 @@ use super::tree::Tree;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::record::CriuStats;
+use crate::threads;
 
 /// How a dump or a restore ended.
 #[derive(Clone, Debug)]
@@ -87,12 +88,14 @@ pub fn restore(criu: &Criu, root: i32, images: &Path, lazy: bool, control: &Cont
     guard.watch(running.pid())?;
     let ended = finish(&mut running, bytes_in(images)?, control);
     let ended = ended.inspect_err(|_| Tree::restored(root, Vec::new()).pids().into_iter().for_each(end))?;
-    Tree::restored(root, Vec::new()).go_on();
     if let Some(mut pages) = pages {
         // It ends when every page is there; nobody waits for that here.
-        std::thread::spawn(move || (pages.wait(Duration::from_secs(3600)), folder));
+        let waited_for = threads::start_one(move || (pages.wait(Duration::from_secs(3600)), folder));
+        waited_for.inspect_err(|_| Tree::restored(root, Vec::new()).pids().into_iter().for_each(end))?;
+        Tree::restored(root, Vec::new()).go_on();
         return Ok(Done { ended, stats: CriuStats::default() });
     }
+    Tree::restored(root, Vec::new()).go_on();
     let stats = stats::read(folder.path(), "stats-restore").unwrap_or_default();
     Ok(Done { ended, stats })
 }

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::record::{Phase, ProcessTimes, Stage};
 use crate::storage::Storage;
+use crate::threads;
 
 /// A program that runs again.
 #[derive(Clone, Debug)]
@@ -99,7 +100,7 @@ fn fetch(
     let line = work.line.take().ok_or_else(|| Error::failed("a restore was started twice"))?;
     let criu = &mut work.criu;
     std::thread::scope(|scope| {
-        let pump = scope.spawn(move || Pump::new(serve, criu, line).run());
+        let pump = threads::start(scope, (0, 1), move || Pump::new(serve, criu, line).run())?;
         let fetched = checkpoint::restore(storage, serve, options, pool, control);
         serve.stop();
         pump.join().map_err(|_| Error::failed("the pump panicked; this is a bug in savemark"))?;

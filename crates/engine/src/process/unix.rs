@@ -45,10 +45,10 @@ pub fn sockets_of(pid: i32) -> io::Result<Vec<Socket>> {
     }
     let network = File::open(theirs)?;
     // A thread that has changed its namespace is not used for anything else.
-    let asked = std::thread::spawn(move || {
+    let asked = std::thread::Builder::new().spawn(move || {
         move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
         sockets()
-    });
+    })?;
     asked.join().map_err(|_| io::Error::other("a thread panicked"))?
 }
 

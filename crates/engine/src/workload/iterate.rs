@@ -238,7 +238,7 @@ impl<'a> Job<'a> {
     /// Runs the iterations after `range.start` up to `range.end`, or on until the time has passed.
     fn solve(&self, range: std::ops::Range<u64>) -> Result<Solved> {
         let workers = self.options.workers as usize;
-        let meeting = Meeting::new(workers);
+        let meeting = Meeting::new(workers, self.control);
         // Moved on by the first thread, before a meeting after which all look at it.
         let end = AtomicU64::new(range.end);
         let team = phase::run(workers, self.control, |meter| {

@@ -26,6 +26,7 @@ use crate::ranks::Placement;
 use crate::record::Phase;
 use crate::size::Size;
 use crate::storage::Storage;
+use crate::threads;
 
 /// How much pinned memory there may be.
 #[derive(Clone, Copy, Debug)]
@@ -74,12 +75,11 @@ pub fn save(
     let source = Outbound::new(state, lanes, Arc::clone(&staging))?;
     let early_ns = clock::now() - start_ns;
     let saved = std::thread::scope(|scope| {
-        for lane in 0..count {
-            let source = &source;
-            scope.spawn(move || source.copy(lane, control));
-        }
-        let saved = super::save(&source, storage, options, pool, control);
-        super::Feed::fail(&source); // after an error copies may still go on
+        let source = &source;
+        let start = |lane| threads::start(scope, (lane, count), move || source.copy(lane, control)).map(drop);
+        let saved = (0..count).try_for_each(start);
+        let saved = saved.and_then(|()| super::save(source, storage, options, pool, control));
+        super::Feed::fail(source); // after an error copies may still go on
         saved
     });
     let (manifest, mut phase) = saved?;

@@ -62,7 +62,7 @@ impl Group {
             self.flush(&mut state, meter)?;
         }
         while state.round == round && !state.failed {
-            state = self.changed.wait(state).expect(HELD);
+            state = meter.wait(&self.changed, state)?;
             // Those that left may have been the last whom the others waited for.
             if state.round == round && state.arrived == state.members {
                 self.flush(&mut state, meter)?;

@@ -53,7 +53,7 @@ impl Search<'_> {
             let guard = GiveUp(&heap);
             meter.start()?;
             let mut fitting = 0;
-            while let Some(task) = heap.take() {
+            while let Some(task) = heap.take(meter)? {
                 meter.check()?;
                 match task {
                     Task::List(path) => fitting += self.list(path, &heap, meter)?,

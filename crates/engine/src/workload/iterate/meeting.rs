@@ -3,10 +3,12 @@
 use std::sync::{Condvar, Mutex};
 
 use super::turn::Spent;
+use crate::control::Control;
 use crate::error::{Error, Result};
 
 /// A barrier that can be given up.
-pub struct Meeting {
+pub struct Meeting<'a> {
+    control: &'a Control,
     state: Mutex<State>,
     changed: Condvar,
     members: usize,
@@ -24,12 +26,12 @@ struct State {
 
 const HELD: &str = "no panic while held";
 
-impl Meeting {
-    /// Of `members` threads.
-    pub fn new(members: usize) -> Self {
+impl<'a> Meeting<'a> {
+    /// Of `members` threads, until somebody cancels.
+    pub fn new(members: usize, control: &'a Control) -> Self {
         let state =
             Mutex::new(State { arrived: 0, round: 0, given_up: false, path: Spent::default(), tail: Spent::default() });
-        Self { state, changed: Condvar::new(), members }
+        Self { control, state, changed: Condvar::new(), members }
     }
 
     /// Waits until all have come; fails if one never will. The caller has spent `since` after the meeting before.
@@ -43,7 +45,7 @@ impl Meeting {
             self.changed.notify_all();
         }
         while state.round == round && !state.given_up {
-            state = self.changed.wait(state).expect(HELD);
+            state = self.control.wait(&self.changed, state)?;
         }
         if state.round == round { Err(Error::interrupted()) } else { Ok(()) }
     }
@@ -57,15 +59,15 @@ impl Meeting {
     }
 
     /// Gives the meeting up when it is dropped, unless its member has ended well.
-    pub fn guard(&self) -> Guard<'_> {
+    pub fn guard(&self) -> Guard<'_, 'a> {
         Guard(Some(self))
     }
 }
 
 /// See [`Meeting::guard`].
-pub struct Guard<'a>(Option<&'a Meeting>);
+pub struct Guard<'m, 'a>(Option<&'m Meeting<'a>>);
 
-impl Guard<'_> {
+impl Guard<'_, '_> {
     /// Its member needs no other any more; it has spent `since` after the last meeting.
     pub fn ended_well(mut self, since: Spent) {
         let Some(meeting) = self.0.take() else { return };
@@ -76,7 +78,7 @@ impl Guard<'_> {
     }
 }
 
-impl Drop for Guard<'_> {
+impl Drop for Guard<'_, '_> {
     fn drop(&mut self) {
         if let Some(meeting) = self.0 {
             meeting.state.lock().expect(HELD).given_up = true;
@@ -91,7 +93,8 @@ mod tests {
 
     #[test]
     fn the_path_is_of_those_who_come_last() {
-        let meeting = Meeting::new(2);
+        let control = Control::default();
+        let meeting = Meeting::new(2, &control);
         let spent = |compute_ns, sync_ns| Spent { compute_ns, sync_ns, ..Spent::default() };
         for (first, last) in [(spent(1, 0), spent(20, 0)), (spent(4, 4), spent(0, 300))] {
             std::thread::scope(|scope| {
@@ -111,8 +114,20 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_for_the_others_once_somebody_has_cancelled() {
+        let control = Control::default();
+        let meeting = Meeting::new(2, &control);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| meeting.meet(Spent::default()));
+            control.cancel();
+            assert_eq!(waiting.join().unwrap().unwrap_err().kind, crate::Kind::Interrupted);
+        });
+    }
+
+    #[test]
     fn nobody_waits_for_a_member_that_has_failed() {
-        let meeting = Meeting::new(3);
+        let control = Control::default();
+        let meeting = Meeting::new(3, &control);
         let meet = || meeting.meet(Spent::default());
         std::thread::scope(|scope| {
             let waiting = [(); 2].map(|()| scope.spawn(|| meet().and_then(|()| meet())));

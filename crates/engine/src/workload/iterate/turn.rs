@@ -79,12 +79,12 @@ pub struct Turn<'a> {
     pub writes: u64,
     /// How long the syncs of this save took.
     pub syncs: Vec<u64>,
-    meeting: &'a Meeting,
+    meeting: &'a Meeting<'a>,
 }
 
 impl<'a> Turn<'a> {
     /// Of the thread `index`.
-    pub fn new(options: &'a IterateOptions, grid: &'a Grid, meeting: &'a Meeting, index: usize) -> Self {
+    pub fn new(options: &'a IterateOptions, grid: &'a Grid, meeting: &'a Meeting<'a>, index: usize) -> Self {
         let spent = Spent::default();
         Self { options, grid, index, generation: 0, spent, at_meeting: spent, writes: 0, syncs: Vec::new(), meeting }
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use rustix::fs::{AtFlags, Stat, statat};
 
 use crate::error::{Error, Result};
+use crate::worker::Meter;
 
 /// Batches that wait; with more of them whoever lists asks, too, so that memory stays small.
 const WAITING: usize = 4096;
@@ -78,21 +79,24 @@ impl Heap {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// The next task; none once everything is done, or a worker has failed.
-    pub fn take(&self) -> Option<Task> {
+    /// The next task of a worker; none once everything is done, or another one has failed.
+    ///
+    /// # Errors
+    /// Somebody has cancelled.
+    pub fn take(&self, meter: &Meter) -> Result<Option<Task>> {
         let mut state = self.state.lock().expect(HELD);
         loop {
             if state.given_up {
-                return None;
+                return Ok(None);
             }
             if let Some(task) = state.tasks.pop() {
                 state.busy += 1;
-                return Some(task);
+                return Ok(Some(task));
             }
             if state.busy == 0 {
-                return None;
+                return Ok(None);
             }
-            state = self.changed.wait(state).expect(HELD);
+            state = meter.wait(&self.changed, state)?;
         }
     }
 

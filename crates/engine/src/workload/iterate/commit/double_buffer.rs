@@ -12,6 +12,7 @@ use super::rename::{open_directory, partial};
 use super::{Commit, create};
 use crate::buffer::Arena;
 use crate::error::{Error, Result};
+use crate::threads;
 use crate::worker::timed;
 use crate::workload::iterate::Policy;
 use crate::workload::iterate::file::{HEADER_BYTES, Header};
@@ -50,7 +51,7 @@ impl DoubleBuffer {
         let (orders, taken) = sync_channel::<u64>(1);
         let (done, results) = sync_channel(1);
         let (source, bytes) = (Arc::clone(&copy), grid.bytes() as usize);
-        let saver = std::thread::spawn(move || {
+        let saver = threads::start_one(move || {
             for generation in taken {
                 // SAFETY: inside the arena, which is not written until the result of this save was taken.
                 let state = unsafe { std::slice::from_raw_parts(source.as_ptr(), bytes) };
@@ -58,7 +59,7 @@ impl DoubleBuffer {
                     break;
                 }
             }
-        });
+        })?;
         let line = Mutex::new(Line { orders: Some(orders), results, under_way: false });
         Ok(Self { copy, line, saver: Some(saver) })
     }
