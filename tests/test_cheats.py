@@ -84,6 +84,22 @@ def test_zeros_as_payload(write, on_disk, tmp_path):
     assert "100 % of the blocks are zeros" in found.evidence
 
 
+REPEATING = "workload: sequential, operation: write, size: 64MiB, transfer_size: 4KiB"
+
+
+def test_blocks_that_repeat(write, on_disk, tmp_path):
+    body = f"trial: {{{REPEATING}, dedup: 60}}"
+    found = judge(measure(write(body, repeats=2), on_disk, tmp_path / "out"))["HC-09"]
+    assert found.verdict is Verdict.FLAG
+    assert "% of the blocks are repetitions" in found.evidence
+
+
+def test_nothing_repeats_that_nobody_asked_to(write, on_disk, tmp_path):
+    body = f"trial: {{{REPEATING}}}"
+    found = judge(measure(write(body, repeats=2), on_disk, tmp_path / "out"))["HC-09"]
+    assert found.verdict is Verdict.OK
+
+
 def test_a_sparse_state(write, on_disk, tmp_path):
     state = tmp_path / "state"
     state.mkdir()

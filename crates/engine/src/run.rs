@@ -250,6 +250,14 @@ impl Memory {
         Ok(Arc::clone(&self.sources.last().expect("just put there").1))
     }
 
+    /// As [`Memory::source`] of a generated state, with other bytes than before; nobody may hold it.
+    pub fn renewed_source(&mut self, common: &Common, bytes: u64) -> Result<Arc<MemoryState>> {
+        drop(self.source(common, bytes, None)?);
+        let (_, state) = self.sources.last_mut().expect("just put there");
+        Arc::get_mut(state).expect("nobody holds a state between two phases").renew();
+        Ok(Arc::clone(state))
+    }
+
     /// A state of `bytes` on these GPUs; filled by who uses it.
     pub fn on_gpus(&mut self, common: &Common, bytes: u64, gpus: &[u32]) -> Result<Arc<GpuMemory>> {
         let key = SourceKey { kind: common.payload, seed: common.seed, bytes, directory: None };

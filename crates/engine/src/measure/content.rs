@@ -35,8 +35,9 @@ fn places(blocks: u64) -> Vec<u64> {
     found
 }
 
-#[derive(Default)]
-struct Tally {
+/// Blocks that were looked at.
+#[derive(Debug, Default)]
+pub struct Tally {
     blocks: u64,
     zero: u64,
     repeated: u64,
@@ -45,7 +46,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, block: &[u8]) {
+    /// Another one.
+    pub fn add(&mut self, block: &[u8]) {
         self.counts.resize(256, 0);
         self.blocks += 1;
         for &byte in block {
@@ -58,7 +60,19 @@ impl Tally {
         }
     }
 
-    fn payload(self) -> Payload {
+    /// Adds what somebody else has looked at.
+    pub fn merge(&mut self, other: Self) {
+        self.blocks += other.blocks;
+        self.zero += other.zero;
+        let before = self.seen.len() + other.seen.len();
+        self.seen.extend(other.seen);
+        self.repeated += other.repeated + (before - self.seen.len()) as u64;
+        self.counts.resize(256, 0);
+        self.counts.iter_mut().zip(other.counts).for_each(|(sum, count)| *sum += count);
+    }
+
+    /// What they are like.
+    pub fn payload(self) -> Payload {
         let total = (self.blocks * BLOCK as u64).max(1) as f64;
         let shares = self.counts.iter().filter(|&&count| count > 0).map(|&count| count as f64 / total);
         let blocks = self.blocks.max(1) as f64;

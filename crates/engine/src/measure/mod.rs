@@ -13,3 +13,4 @@ pub mod mount;
 pub mod slip;
 pub mod split;
 pub mod timeline;
+pub mod written;

@@ -80,14 +80,14 @@ pub struct Extents {
     pub method: String,
 }
 
-/// What a sample of bytes looks like.
+/// What is written, as a sample shows that was taken while it was written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Payload {
-    /// Bytes looked at, in blocks of 4096.
+    /// Bytes in the sample, in blocks of 4096; of every block in it all repetitions are counted, however far apart they are.
     pub sampled_bytes: u64,
     /// Share of blocks that are all zero.
     pub zero_share: f64,
-    /// Share of other blocks that are equal to one seen before.
+    /// Share of blocks, not zero, that are equal to one written before in the same phase.
     pub repeated_share: f64,
     /// Shannon entropy of single bytes: 8 for random ones, 0 for one value.
     pub entropy_bits: f64,

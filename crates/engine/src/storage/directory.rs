@@ -30,6 +30,10 @@ pub trait Queueing: Send + Sync {
     fn calls_block(&self) -> bool {
         false
     }
+    /// As [`Storage::moves_host_memory`].
+    fn moves_host_memory(&self) -> bool {
+        true
+    }
     /// As [`Storage::queue`].
     fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>>;
 }
@@ -186,6 +190,9 @@ impl Storage for Directory {
         Ok(Some(stat.f_bavail * stat.f_frsize))
     }
 
+    fn moves_host_memory(&self) -> bool {
+        self.queueing.moves_host_memory()
+    }
     fn calls_block(&self) -> bool {
         self.queueing.calls_block()
     }

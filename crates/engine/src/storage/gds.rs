@@ -143,6 +143,10 @@ impl Queueing for Gpus {
         });
     }
 
+    fn moves_host_memory(&self) -> bool {
+        self.copy || self.transfer == Transfer::Cpu
+    }
+
     /// Workers get the GPUs in turns; their threads run near them.
     fn queue(&self, files: &[Arc<dyn File>], _: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         if self.gpus.is_empty() {

@@ -102,6 +102,11 @@ pub trait Storage: Send + Sync {
         ALIGN
     }
 
+    /// Whether what is written are the bytes of the host's buffers. If not, nobody here can make or look at them.
+    fn moves_host_memory(&self) -> bool {
+        true
+    }
+
     /// Whether a sync reaches stable storage, as far as the kernel can say.
     fn durable(&self) -> bool;
 

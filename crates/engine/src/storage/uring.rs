@@ -103,6 +103,8 @@ fn ring(depth: u32) -> Result<IoUring> {
     let modern = IoUring::builder()
         .setup_single_issuer()
         .setup_defer_taskrun()
+        // Or completions that have arrived stay invisible to a wait for none, until the next wait for one.
+        .setup_taskrun_flag()
         .setup_cqsize(depth.max(2).next_power_of_two() * 2)
         .build(depth);
     match modern {

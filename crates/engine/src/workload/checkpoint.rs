@@ -12,7 +12,7 @@ use crate::checkpoint::state::MemoryState;
 use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source, gpu as device};
 use crate::codec::{self, CodecName};
 use crate::error::{Error, Result};
-use crate::measure::content;
+use crate::measure::written::Written;
 use crate::ranks::Sharing;
 use crate::record::{PathTaken, Phase};
 use crate::run::Bench;
@@ -160,11 +160,18 @@ impl<'a> Checkpoint<'a> {
     }
 
     fn save(&self, bench: &mut Bench) -> Result<Phase> {
-        let source = self.source(bench)?;
+        let source = match self.options.state {
+            Some(_) => self.source(bench)?,
+            None => bench.memory.renewed_source(bench.common, self.share(bench)?)?,
+        };
         let options = SaveOptions::from(self.options);
-        let payload = content::sample(source.bytes(), |offset, block| source.read(offset, block))?;
+        let mut written = Written::default();
+        for offset in (0..source.bytes()).step_by(ALIGN) {
+            written.add(&source.view(offset, ALIGN).expect("memory has a view"));
+        }
+        let payload = written.payload();
         let saved = checkpoint::save(&*source, &*bench.storage, &options, &mut bench.memory.pool, bench.control);
-        saved.map(|(_, phase)| Phase { payload: Some(payload), ..phase })
+        saved.map(|(_, phase)| Phase { payload, ..phase })
     }
 
     fn restore(&self, bench: &mut Bench) -> Result<Phase> {

@@ -15,7 +15,7 @@ use self::job::{Job, Names};
 use super::Workload;
 use super::block::Sync;
 use crate::error::{Error, Result};
-use crate::measure::content;
+use crate::measure::{clock, content};
 use crate::payload;
 use crate::phase::{self, Watch};
 use crate::record::{Cache, Payload, Phase};
@@ -87,12 +87,14 @@ pub struct Copy<'a> {
     /// The folder that we made in `disk`.
     folder: Option<PathBuf>,
     disk: Option<Arc<dyn Storage>>,
+    /// What the data is made from: another number in each trial, so that no storage knows it from the one before.
+    seed: u64,
 }
 
 impl<'a> Copy<'a> {
     /// With these options.
     pub fn new(options: &'a CopyOptions) -> Self {
-        Self { options, folder: None, disk: None }
+        Self { options, folder: None, disk: None, seed: clock::unix_now() }
     }
 
     fn disk(&self) -> &Arc<dyn Storage> {
@@ -119,7 +121,7 @@ impl<'a> Copy<'a> {
             let file = self.disk().create(name)?;
             for offset in (0..size).step_by(step as usize) {
                 let part = &mut buffer[..(size - offset).min(step) as usize];
-                payload::fill(common.payload, common.seed, item as u64 * size + offset, part);
+                payload::fill(common.payload, self.seed ^ common.seed, item as u64 * size + offset, part);
                 file.write_at(part, offset).map_err(|e| Error::io("write", file.path(), e))?;
             }
             file.sync()?;
@@ -142,7 +144,7 @@ impl<'a> Copy<'a> {
             for offset in (0..size).step_by(step as usize) {
                 let len = (size - offset).min(step) as usize;
                 file.read_at(&mut found[..len], offset).map_err(|e| Error::io("read", file.path(), e))?;
-                payload::fill(common.payload, common.seed, item as u64 * size + offset, &mut wanted[..len]);
+                payload::fill(common.payload, self.seed ^ common.seed, item as u64 * size + offset, &mut wanted[..len]);
                 if found[..len] != wanted[..len] {
                     let why = format!("{} is not what was uploaded (from byte {offset} on)", file.path().display());
                     return Err(Error::corrupt(why));

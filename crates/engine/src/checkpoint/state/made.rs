@@ -6,7 +6,8 @@ use super::{Member, Sink, Source, lay_out};
 use crate::buffer::{ALIGN, Arena, Buffer, align_up};
 use crate::checkpoint::settle::settle;
 use crate::error::{Error, Result};
-use crate::payload::{self, PayloadKind};
+use crate::payload::marks::Marks;
+use crate::payload::{self, BLOCK, PayloadKind};
 
 /// A state in memory: the source of a measured save, or the destination of a restore.
 #[derive(Debug)]
@@ -27,6 +28,19 @@ impl MemoryState {
             payload::fill(kind, seed, offset, &mut buffer[..len]);
         }
         Ok(state)
+    }
+
+    /// Makes every page of it another one than in the save before, as training does: a storage that removes duplicates would
+    /// otherwise write the first save alone. A state of zeros stays one.
+    pub fn renew(&mut self) {
+        let mut marks = Marks::new();
+        for (member, page) in self.members.iter().flat_map(|m| (0..m.bytes / BLOCK as u64).map(move |page| (m, page))) {
+            // SAFETY: inside a member of the state, which nobody else holds: `self` is borrowed mutably.
+            let mut page = unsafe { self.arena.buffer((member.offset as usize) + page as usize * BLOCK, BLOCK) };
+            if page[..8] != [0; 8] {
+                marks.set(&mut page);
+            }
+        }
     }
 
     /// Room for a state of up to `bytes`, zero.

@@ -9,6 +9,8 @@ use super::options::BlockOptions;
 use super::pattern::Place;
 use crate::checkpoint::digest;
 use crate::error::{Error, Result};
+use crate::measure::written::Written;
+use crate::payload::PayloadKind;
 use crate::storage::Operation;
 use crate::trial::Common;
 use crate::worker::{Meter, timed};
@@ -130,25 +132,46 @@ pub struct Care<'a> {
     checksum: bool,
     dedup: Option<Dedup>,
     verify: Option<Verify<'a>>,
+    /// A sample of what is written, and where it goes at the end.
+    written: Option<(Written, &'a Mutex<Written>)>,
     sum: u64,
 }
 
 impl<'a> Care<'a> {
-    /// As the options say; `None` if that is nothing.
-    pub fn new(options: &BlockOptions, common: &Common, worker: usize, verify: Option<Verify<'a>>) -> Option<Self> {
-        let dedup = options.dedup.map(|percent| Dedup::new(percent, common.seed, worker));
-        let asked = options.checksum || dedup.is_some() || verify.is_some();
-        asked.then_some(Self { checksum: options.checksum, dedup, verify, sum: 0 })
+    /// As the options say; `None` if that is nothing. `written` is told at the end what this worker has written, unless the
+    /// bytes that are written are none of the buffers'.
+    pub fn new(
+        options: &BlockOptions,
+        common: &Common,
+        worker: usize,
+        verify: Option<Verify<'a>>,
+        written: Option<&'a Mutex<Written>>,
+    ) -> Option<Self> {
+        let written = written.filter(|_| options.direction().writes());
+        // Zeros are asked for to see what a storage makes of them.
+        let unique = written.is_some() && verify.is_none() && common.payload != PayloadKind::Zeros;
+        let dedup = options.dedup.or(unique.then_some(0)).map(|percent| Dedup::new(percent, common.seed, worker));
+        let asked = options.checksum || written.is_some() || dedup.is_some() || verify.is_some();
+        let written = written.map(|sum| (Written::default(), sum));
+        asked.then_some(Self { checksum: options.checksum, dedup, verify, written, sum: 0 })
     }
 
     /// Makes a block ready to be moved; `false` if an I/O on it is under way.
     pub fn before(&mut self, operation: Operation, place: Place, buffer: &mut [u8]) -> bool {
-        if operation == Operation::Write
-            && let Some(dedup) = &mut self.dedup
+        if let Some(verify) = &mut self.verify
+            && !verify.before(operation, place, buffer)
         {
-            dedup.mark(buffer);
+            return false;
         }
-        self.verify.as_mut().is_none_or(|verify| verify.before(operation, place, buffer))
+        if operation == Operation::Write {
+            if let Some(dedup) = &mut self.dedup {
+                dedup.mark(buffer);
+            }
+            if let Some((written, _)) = &mut self.written {
+                written.add(buffer);
+            }
+        }
+        true
     }
 
     /// Looks at a block that was moved, of the file at `path`.
@@ -170,5 +193,13 @@ impl<'a> Care<'a> {
             }
             verify.as_mut().map_or(Ok(()), |verify| verify.after(operation, place, buffer, path))
         })
+    }
+}
+
+impl Drop for Care<'_> {
+    fn drop(&mut self) {
+        if let Some((written, sum)) = self.written.take() {
+            sum.lock().expect("no panic while held").merge(written);
+        }
     }
 }

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::buffer::ALIGN;
+use crate::payload::marks::Marks;
 use crate::payload::{self, PayloadKind};
 use crate::trial::Common;
 
@@ -126,29 +127,27 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Makes blocks of which so many of a hundred repeat.
+/// Makes blocks unique, but for so many of a hundred, which repeat.
 pub struct Dedup {
     percent: u32,
     draws: super::pattern::Draws,
-    /// Marks the next unique block; never 0.
-    next: u64,
+    marks: Marks,
 }
 
 impl Dedup {
-    /// Of one worker: no two share a mark.
+    /// Of one worker in one phase.
     pub fn new(percent: u32, seed: u64, worker: usize) -> Self {
         let draws = super::pattern::Draws::new(seed.rotate_left(32), worker);
-        Self { percent, draws, next: (worker as u64 + 1) << 44 }
+        Self { percent, draws, marks: Marks::new() }
     }
 
     /// Marks each unit of a buffer as unique, or as what the buffer always holds when it repeats.
+    #[inline]
     pub fn mark(&mut self, block: &mut [u8]) {
-        let repeats = self.draws.below(100) < u64::from(self.percent);
-        for unit in block.chunks_exact_mut(ALIGN) {
-            let mark = if repeats { 0 } else { self.next };
-            unit[..8].copy_from_slice(&mark.to_le_bytes());
-            self.next += u64::from(!repeats);
+        if self.percent > 0 && self.draws.below(100) < u64::from(self.percent) {
+            return block.as_chunks_mut::<ALIGN>().0.iter_mut().for_each(|unit| unit[..8].fill(0));
         }
+        self.marks.set(block);
     }
 }
 

@@ -41,11 +41,12 @@ impl Mover for Queued<'_> {
         let Self { worker, queue, free } = self;
         let (transfer, depth, batch) = (worker.options.transfer(), worker.options.depth(), worker.options.batch());
         let mut done = Vec::with_capacity(depth);
+        let mut ready = Vec::with_capacity(depth);
         // A block that waits for an I/O on it to end.
         let mut held = None;
         let mut open = true;
         loop {
-            while open && worker.flush.room > 0 && queue.in_flight() < depth {
+            while open && worker.flush.room > 0 && queue.in_flight() + ready.len() < depth {
                 let drawn = held.take().or_else(|| next.next().map(|place| (worker.choice.next(), place)));
                 let Some((operation, place)) = drawn else {
                     open = false;
@@ -60,9 +61,11 @@ impl Mover for Queued<'_> {
                     break;
                 }
                 let (offset, token) = (place.block * transfer as u64, token(operation, place));
-                queue.submit(Op { operation, file: place.file as usize, offset, len: transfer, buffer, token })?;
+                ready.push(Op { operation, file: place.file as usize, offset, len: transfer, buffer, token });
                 worker.flush.room -= 1;
             }
+            // After the last of them was made: a batch shares one reading of the clock, and making data is no latency.
+            ready.drain(..).try_for_each(|op| queue.submit(op))?;
             if queue.in_flight() == 0 {
                 if worker.flush.room > 0 {
                     return Ok(());

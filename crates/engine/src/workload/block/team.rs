@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex};
 use super::Sync;
 use super::calls::Calls;
 use super::care::{Care, Verify};
-use super::content::{Content, Dedup, Stamp};
+use super::content::Content;
 use super::files::{Files, allow_open};
 use super::flush::{Flush, Group};
 use super::options::BlockOptions;
 use super::paced::{Paced, Schedule};
 use super::pattern::{Choice, Pattern, Place};
 use super::queued::Queued;
-use crate::buffer::{ALIGN, Arena, Buffer, align_up};
+use crate::buffer::{Arena, Buffer, align_up};
 use crate::error::Result;
-use crate::measure::content;
+use crate::measure::written::Written;
 use crate::payload;
 use crate::phase::{self, Watch};
-use crate::record::{Payload, Phase, Stage};
+use crate::record::{Phase, Stage};
 use crate::run::Bench;
 use crate::storage::{File, Operation, Queue};
 use crate::trial::Common;
@@ -98,8 +98,8 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
     // Filled before the clock starts: making data is not the storage's doing.
     let fill = |(worker, arena)| buffers(job, arena, bench.common, worker);
     let filled: Vec<_> = mine.clone().zip(&arenas).map(fill).collect();
-    let payload = filled.first().filter(|_| direction.writes()).and_then(|first| sample(job, bench.common, first));
     let filled: Vec<_> = filled.into_iter().map(Mutex::new).collect();
+    let sampled = Mutex::new(Written::default());
     let written = if files.is_shared() { opened[0].clone() } else { opened.concat() };
     let group = (direction.writes() && options.sync == Sync::Group).then(|| Group::new(workers, written));
     let wear_out = job.wear_out.then(|| WearOut::new(workers, bench.control));
@@ -117,7 +117,8 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
         }
         let (files, names) = (&own[..], files.names(index + job.shift));
         let flush = if direction.writes() { Flush::new(options, files, group.as_ref()) } else { Flush::never() };
-        let care = Care::new(options, bench.common, index, (job.verify)(index));
+        let written = storage.moves_host_memory().then_some(&sampled);
+        let care = Care::new(options, bench.common, index, (job.verify)(index), written);
         let choice = Choice::new(direction, bench.common.seed, index);
         let worker = Worker { options, files, names, choice, care, flush };
         let buffers = std::mem::take(&mut *filled[here].lock().expect("one worker each"));
@@ -151,7 +152,7 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
         let stage = |name: &str, elapsed_ns| Stage { name: name.into(), elapsed_ns };
         phase.stages = vec![stage("transfer", moved_ns), stage("flush", phase.elapsed_ns.saturating_sub(moved_ns))];
     }
-    phase.payload = payload;
+    phase.payload = sampled.into_inner().expect("no panic while held").payload();
     phase.durable = direction.writes() && options.sync != Sync::None && bench.storage.durable();
     phase.verified = (options.verify && direction.reads()).then(|| "every block".to_string());
     Ok(phase)
@@ -195,31 +196,4 @@ fn buffers(job: &Job, arena: &Arc<Arena>, common: &Common, worker: usize) -> Vec
         }
     }
     buffers
-}
-
-/// What the first worker writes; what the others write differs by the seed's place only.
-fn sample(job: &Job, common: &Common, buffers: &[Buffer]) -> Option<Payload> {
-    let (options, made) = (job.options, Content::new(common));
-    let transfer = align_up(options.transfer());
-    let mut dedup = options.dedup.map(|percent| Dedup::new(percent, common.seed, 0));
-    let copy = |offset: u64, block: &mut [u8]| -> Result<()> {
-        let stamp = Stamp { owner: 0, file: 0, offset, generation: 0 };
-        if job.marked {
-            let at = offset as usize % transfer;
-            block.copy_from_slice(&buffers[0][at..at + block.len()]);
-            made.mark(stamp, block);
-        } else if options.verify {
-            made.fill(stamp, block);
-        } else if let Some(dedup) = &mut dedup {
-            block.copy_from_slice(&buffers[0][..ALIGN]);
-            dedup.mark(block);
-        } else {
-            let (buffer, at) = (offset as usize / transfer, offset as usize % transfer);
-            block.copy_from_slice(&buffers[buffer][at..at + block.len()]);
-        }
-        Ok(())
-    };
-    let whole = options.verify || options.dedup.is_some() || job.marked;
-    let bytes = if whole { options.size.0 } else { (buffers.len() * transfer) as u64 };
-    content::sample(bytes, copy).ok()
 }

@@ -50,9 +50,10 @@ impl Rig {
 
     fn content(&self, name: &str) -> Vec<u8> {
         let file = self.storage.open(name).unwrap();
-        let mut bytes = vec![0; file.size().unwrap() as usize];
-        file.read_at(&mut bytes, 0).unwrap();
-        bytes
+        let size = file.size().unwrap() as usize;
+        let mut buffer = crate::buffer::Arena::new(size).unwrap().cut_some(crate::buffer::align_up(size), 1).remove(0);
+        file.read_at(&mut buffer[..size], 0).unwrap();
+        buffer[..size].to_vec()
     }
 
     fn change(&self, name: &str, offset: u64, change: impl FnOnce(&mut [u8])) {
@@ -194,6 +195,31 @@ fn each_byte_of_iors_geometry_is_written_by_the_worker_that_should() {
         assert!(error.kind == Kind::Corrupt && error.to_string().contains("offset 4096"), "{error}");
         geometry.cleanup(&mut rig.bench()).unwrap();
         assert!(rig.storage.list().unwrap().is_empty());
+    }
+}
+
+/// Held against a stand-in for a storage that removes duplicates: a set of all blocks that it was given, over several trials.
+#[test]
+fn nothing_is_written_twice() {
+    let on_disk = disk();
+    let here = storage::Target::Directory(on_disk.path().to_path_buf());
+    let uring = storage::open(&storage::Options::Uring(Default::default()), here).unwrap();
+    for mut rig in [Rig::memory(), Rig::new(uring)] {
+        let mut given = std::collections::HashSet::new();
+        for operation in [Operation::Read, Operation::Write, Operation::Read, Operation::Write] {
+            let options =
+                BlockOptions { operation, size: Size(16 << 20), queue_depth: 2, workers: 2, ..Default::default() };
+            let mut block = Block::new(&options, Order::Sequential);
+            let prepared = block.prepare(&mut rig.bench()).unwrap();
+            let ran = block.run(options.direction().name(), &mut rig.bench()).unwrap();
+            assert_eq!(ran.payload.is_some(), operation == Operation::Write);
+            let payload = prepared.unwrap_or(ran).payload.unwrap();
+            assert!(payload.repeated_share == 0.0 && payload.sampled_bytes > 1 << 20, "{payload:?}");
+            for unit in rig.content(SHARED).chunks(4096) {
+                assert!(given.insert(unit.to_vec()), "{operation:?}: a block that was written before");
+            }
+            block.cleanup(&mut rig.bench()).unwrap();
+        }
     }
 }
 

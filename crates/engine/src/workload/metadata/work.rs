@@ -24,7 +24,7 @@ pub struct Work<'a> {
     directory: BorrowedFd<'a>,
     naming: Naming,
     owner: usize,
-    /// What each file holds; its first eight bytes say whose and which it is.
+    /// What each file holds; the first eight bytes of each block of it say whose and which it is, so that no two files share one.
     content: Vec<u8>,
     buffer: Vec<u8>,
 }
@@ -159,8 +159,10 @@ impl<'a> Work<'a> {
 
     fn mark(&mut self, index: u64) {
         let mark = (self.owner as u64) << 32 | index;
-        let len = self.content.len().min(8);
-        self.content[..len].copy_from_slice(&mark.to_le_bytes()[..len]);
+        for block in self.content.chunks_mut(payload::BLOCK) {
+            let len = block.len().min(8);
+            block[..len].copy_from_slice(&mark.to_le_bytes()[..len]);
+        }
     }
 }
 
