@@ -36,7 +36,7 @@ where
         refused.into_iter().chain(ended).collect()
     });
     let meters = collect(meters)?;
-    Ok(gate.team(meters))
+    Ok(gate.team(meters, control))
 }
 
 /// As [`run`] with one worker, on the calling thread.
@@ -46,7 +46,7 @@ where
 {
     let gate = Gate::new(1);
     let meter = one(0, &gate, control, &work)?;
-    Ok(gate.team(vec![meter]))
+    Ok(gate.team(vec![meter], control))
 }
 
 fn one<F: Fn(&mut Meter) -> Result<()>>(
@@ -103,14 +103,16 @@ pub struct Team {
     pub start_ns: u64,
     /// One per worker.
     pub meters: Vec<Meter<'static>>,
-    /// CPU time from there on, among other ranks: waiting for them is not the phase's doing.
-    cpu: Option<CpuClock>,
+    /// CPU time from there on.
+    cpu: CpuClock,
+    /// There are other ranks, who add up the distributions.
+    is_among: bool,
 }
 
 impl Team {
-    /// The phase `name` of workers that are timed from the barrier on: opening files and rings is not the storage's doing.
+    /// The phase `name`, over when the last worker has ended.
     pub fn into_phase(self, mut watch: Watch, name: &str) -> Phase {
-        watch.cpu = self.cpu.unwrap_or(watch.cpu);
+        watch.started(&self);
         let mut phase = watch.finish(name);
         self.add_to(&mut phase);
         phase.elapsed_ns = phase.last_done_ns;
@@ -136,7 +138,7 @@ impl Team {
         phase.thread_time = total.thread_time;
         phase.latency = total.latency.summary();
         phase.sync_latency = total.sync_latency.summary();
-        phase.histograms = self.cpu.map(|_| Box::new(total.histograms()));
+        phase.histograms = self.is_among.then(|| Box::new(total.histograms()));
         phase.timeline = total.timeline.into_record();
         if let Some(split) = total.split {
             (phase.read, phase.write) = (Some(split.read.into_record()), Some(split.write.into_record()));
@@ -145,8 +147,10 @@ impl Team {
     }
 }
 
-/// Clock and CPU of a phase, from its first preparation to its last byte made durable.
+/// Clock and CPU of a phase, from its start barrier to its last byte made durable. What comes before the barrier is its
+/// preparation: memory is made and touched, files and rings are opened.
 pub struct Watch {
+    begun_ns: u64,
     start_ns: u64,
     mark_ns: u64,
     cpu: CpuClock,
@@ -154,16 +158,15 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts now.
+    /// Begins to prepare; without a barrier that is the start.
     pub fn start() -> Self {
         let now = clock::now();
-        Self { start_ns: now, mark_ns: now, cpu: CpuClock::start(), stages: Vec::new() }
+        Self { begun_ns: now, start_ns: now, mark_ns: now, cpu: CpuClock::start(), stages: Vec::new() }
     }
 
-    /// Starts now, or among other ranks when all have come.
-    pub fn together(control: &Control) -> Result<Self> {
-        control.start_together()?;
-        Ok(Self::start())
+    /// The start was when the workers of `team` had passed the barrier.
+    pub fn started(&mut self, team: &Team) {
+        (self.start_ns, self.mark_ns, self.cpu) = (team.start_ns, team.start_ns, team.cpu);
     }
 
     /// Ends the stage `name` at `at_ns` (a reading of [`clock::now`]).
@@ -183,6 +186,7 @@ impl Watch {
         let cpu = self.cpu.elapsed();
         Phase {
             name: name.into(),
+            prepare_ns: self.start_ns - self.begun_ns,
             elapsed_ns,
             cpu_user_ns: cpu.user_ns,
             cpu_system_ns: cpu.system_ns,
@@ -204,13 +208,13 @@ struct GateState {
     missing: usize,
     aborted: bool,
     opened_ns: u64,
-    cpu: Option<CpuClock>,
+    cpu: CpuClock,
 }
 
 impl Gate {
     fn new(workers: usize) -> Self {
         Self {
-            state: Mutex::new(GateState { missing: workers, aborted: false, opened_ns: 0, cpu: None }),
+            state: Mutex::new(GateState { missing: workers, aborted: false, opened_ns: 0, cpu: CpuClock::start() }),
             changed: Condvar::new(),
         }
     }
@@ -226,7 +230,7 @@ impl Gate {
                 self.changed.notify_all();
                 return Err(error);
             }
-            state.cpu = control.is_among().then(CpuClock::start);
+            state.cpu = CpuClock::start();
             state.opened_ns = clock::now();
             self.changed.notify_all();
         }
@@ -241,9 +245,9 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    fn team(&self, meters: Vec<Meter<'static>>) -> Team {
+    fn team(&self, meters: Vec<Meter<'static>>, control: &Control) -> Team {
         let state = self.state.lock().expect("no panic while held");
-        Team { start_ns: state.opened_ns, meters, cpu: state.cpu }
+        Team { start_ns: state.opened_ns, meters, cpu: state.cpu, is_among: control.is_among() }
     }
 }
 

@@ -15,7 +15,7 @@ pub use distributions::{Counted, Histograms, Latency, Share, Slip, Timeline};
 pub use process::{CriuStats, ProcessTimes};
 
 /// Version of the record schema; raised when a field changes its meaning, with a step in `records/versions.py` that reads the one before.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The JSON Schema of a record. Fields are added without a new version; readers take a missing one as unknown.
 pub fn schema() -> Schema {
@@ -67,10 +67,17 @@ pub struct PathTaken {
 }
 
 /// One phase: everything from its start barrier to its last worker, durability included.
+///
+/// The start barrier is the one origin of all times of a phase, and of its CPU time, of one process as of many ranks: the moment
+/// when every worker is ready. Memory is then made and touched, files are open, rings and buffers are registered, the manifest of
+/// what is restored is read; no byte of the data has moved. What all of that took is `prepare_ns`. A program that CRIU saves or
+/// restores is the exception: there is nothing to be ready before CRIU starts, so all counts from the call, and `prepare_ns` is 0.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Phase {
     /// `save`, `restore`, `write`, `read`, `mix`, `verify`, `encode`, `decode`, `copy`; those of IO500 by its own names.
     pub name: String,
+    /// From the beginning of its preparation to the start barrier. In `elapsed_ns` it is not: who calls waits for both.
+    pub prepare_ns: u64,
     /// From the start barrier until the result is complete (durable for a save).
     pub elapsed_ns: u64,
     /// From the start barrier until the first worker ended.
@@ -88,7 +95,8 @@ pub struct Phase {
     pub found: Option<u64>,
     /// Bytes before the codec.
     pub user_bytes: u64,
-    /// Of a save out of GPUs: until everything was copied out of their memory, so that the application could go on.
+    /// Of a save out of GPUs: from the start barrier until everything was copied out of their memory, so that the application
+    /// could go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall_ns: Option<u64>,
     /// Of a solver: those of the saves that are on stable storage after `durable_ns`.
@@ -97,15 +105,17 @@ pub struct Phase {
     pub durable_ns: Option<u64>,
     /// Bytes after the codec, as stored (padding included).
     pub stored_bytes: u64,
-    /// User CPU time of the process in this phase.
+    /// User CPU time of the process, from the start barrier on.
     pub cpu_user_ns: u64,
-    /// System CPU time of the process in this phase (kernel threads are not in it).
+    /// System CPU time of the process, from the start barrier on (kernel threads are not in it).
     pub cpu_system_ns: u64,
     /// Consecutive spans of wall time that add up to `elapsed_ns`.
     pub stages: Vec<Stage>,
     /// Thread time, summed over workers (never on one axis with wall time).
     pub thread_time: ThreadTime,
-    /// Latency of one I/O; absent where the phase has none.
+    /// Latency of one I/O, from when it was handed to the storage until its completion was seen; absent where the phase has none.
+    /// Making its data is not in it, waiting for a thread that is busy with other data is. A read has then arrived. A write was
+    /// taken: by the device, by the page cache, or, into an object, by the upload whose parts are on their way.
     pub latency: Option<Latency>,
     /// Latency of one sync; absent where the phase has none.
     pub sync_latency: Option<Latency>,

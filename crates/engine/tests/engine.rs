@@ -210,3 +210,40 @@ fn a_directory_of_files_is_a_state() {
         assert_eq!(record["phases"][1]["user_bytes"], 2 << 20, "the first 2 MiB of the state, by {codec}");
     }
 }
+
+/// A trial neither replaces nor removes what is not its own.
+#[test]
+fn a_checkpoint_that_is_there_stays() {
+    let target = disk();
+    let make = |target: &Path| json!({"workload": "checkpoint", "storage": "posix", "size": 100_000, "target": target});
+    let theirs = savemark_engine::checkpoint::state::MemoryState::generate(Default::default(), 7, 50_000).unwrap();
+    let storage = savemark_engine::storage::Options::Posix(Default::default());
+    let storage =
+        savemark_engine::storage::open(&storage, savemark_engine::storage::Target::Directory(target.path().into()))
+            .unwrap();
+    let options = (&savemark_engine::workload::checkpoint::CheckpointOptions::default()).into();
+    savemark_engine::checkpoint::save(&theirs, &*storage, &options, &mut Default::default(), &Control::default())
+        .unwrap();
+    let list = || savemark_engine::storage::Storage::list(&*storage).unwrap();
+    let before = list();
+    let error =
+        Engine::new().run(&Trial::parse(&make(target.path()).to_string()).unwrap(), &Control::default()).unwrap_err();
+    assert_eq!(error.kind, Kind::Refused, "{error}");
+    assert_eq!(list(), before);
+}
+
+/// The record names what ran: a save out of the state's own memory uses no registered buffers, however they were asked for.
+#[test]
+fn fixed_buffers_are_those_that_were_used() {
+    let (mut engine, target) = (Engine::new(), disk());
+    let block = json!({"workload": "sequential", "storage": "uring", "size": "4MiB", "operation": "write"});
+    let path = run(&mut engine, target.path(), block)["path"].clone();
+    assert_eq!((&path["fixed_buffers"], &path["notes"]), (&json!(true), &json!([])));
+    let save = json!({"workload": "checkpoint", "storage": "uring", "size": "4MiB"});
+    let path = run(&mut engine, target.path(), save)["path"].clone();
+    assert_eq!(path["fixed_buffers"], false);
+    assert!(path["notes"][0].as_str().unwrap().contains("4 of 4 reads and 0 of 4 writes"), "{path}");
+    let memory = json!({"workload": "memcpy", "storage": "uring", "size": "4MiB"});
+    let path = run(&mut engine, target.path(), memory)["path"].clone();
+    assert_eq!((&path["fixed_buffers"], &path["registered_files"]), (&json!(false), &json!(false)));
+}

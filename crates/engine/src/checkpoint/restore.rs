@@ -82,7 +82,7 @@ pub fn restore(
     control: &Control,
 ) -> Result<(Manifest, Phase)> {
     control.begin("restore", 0);
-    let watch = Watch::together(control)?;
+    let watch = Watch::start();
     let (manifest, files) = open_whole(storage)?;
     let job = Job::new(&manifest, files, storage, sink, options);
     match job.run(pool, control, watch) {
@@ -132,7 +132,6 @@ impl<'a> Job<'a> {
         sink.prepare(&manifest.members, manifest.state_bytes)?;
         sink.directories(&manifest.directories)?;
         let arenas = pool.take(self.plan.workers, self.plan.arena_bytes())?;
-        watch.stage("open");
         let work = |meter: &mut Meter| {
             let index = meter.index;
             let done = Stream::open(self, index, &arenas[index]).and_then(|stream| stream.run(meter));
@@ -152,6 +151,7 @@ impl<'a> Job<'a> {
             return Err(error);
         }
         sink.settle()?;
+        watch.started(&team);
         watch.stage_until("transfer", self.fetched_ns.load(Ordering::Relaxed));
         watch.stage("verify");
         let mut phase = watch.finish("restore");

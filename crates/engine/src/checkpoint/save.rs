@@ -63,7 +63,7 @@ pub fn save(
     control: &Control,
 ) -> Result<(Manifest, Phase)> {
     control.begin("save", source.bytes());
-    let mut watch = Watch::together(control)?;
+    let mut watch = Watch::start();
     let job = Job::new(source, storage, options)?;
     let arenas = pool.take(options.workers(), job.arena_bytes())?;
     let _lock = storage.lock()?;
@@ -72,7 +72,7 @@ pub fn save(
     let orphans = job.make_room(if storage.locks() { existing.orphans(&storage.list()?) } else { Vec::new() })?;
 
     let (team, shards) = job.write(&arenas, control).inspect_err(|_| job.remove_shards())?;
-    watch.stage_until("open", team.start_ns);
+    watch.started(&team);
     watch.stage_until("transfer", shards.iter().map(|s| s.transferred_ns).max().unwrap_or(0));
     watch.stage("flush");
     let manifest = job.manifest(shards);

@@ -7,8 +7,10 @@ use super::content::{BLOCK, Tally};
 use crate::checkpoint::digest;
 use crate::record::Payload;
 
-/// Blocks that are remembered: the number of different ones is then known within 2 %.
-const MOST: usize = 4096;
+/// Blocks that are remembered: the number of different ones is then known within 4 %.
+const MOST: usize = 1024;
+/// Blocks of one write that are looked at; each costs a line of the processor's cache, which is most of what a large write costs.
+const OF_A_WRITE: usize = 16;
 /// Blocks whose kind of data is looked at, the first ones: those after them are made in the same way.
 const LOOKED_AT: u64 = 256;
 /// Bytes whose key decides whether a block is in the sample: of a block that was just marked they are in the processor's cache.
@@ -38,7 +40,8 @@ impl Written {
     /// Another write.
     #[inline]
     pub fn add(&mut self, written: &[u8]) {
-        for block in written.as_chunks::<BLOCK>().0 {
+        let blocks = written.as_chunks::<BLOCK>().0;
+        for block in blocks.iter().step_by(blocks.len().div_ceil(OF_A_WRITE).max(1)) {
             self.add_block(block);
         }
     }
@@ -170,14 +173,14 @@ mod tests {
     fn repetitions_are_seen_however_far_apart_they_are() {
         for (different, share) in [(1, 1.0), (8, 1.0), (6000, 0.5), (12_000, 0.0)] {
             let found = written(PayloadKind::Random, 12_000, |index| index % different);
-            assert!((found.repeated_share - share).abs() < 0.05, "{different}: {found:?}");
+            assert!((found.repeated_share - share).abs() < 0.08, "{different}: {found:?}");
             assert!(
                 found.entropy_bits > 7.9 && found.zero_share == 0.0 && found.sampled_bytes > 256 << 12,
                 "{found:?}"
             );
         }
         let some = written(PayloadKind::Text, 20_000, |index| if index % 10 < 3 { index % 5 } else { index });
-        assert!((some.repeated_share - 0.3).abs() < 0.05, "few that come often: {some:?}");
+        assert!((some.repeated_share - 0.3).abs() < 0.08, "few that come often: {some:?}");
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::checkpoint::{self, Manifest, RestoreOptions};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::measure::clock;
+use crate::measure::cpu::CpuClock;
 use crate::record::{Phase, ProcessTimes, Stage};
 use crate::storage::Storage;
 use crate::threads;
@@ -52,7 +53,7 @@ pub fn restore(
     control: &Control,
 ) -> Result<Restored> {
     let criu = Criu::find()?;
-    let start_ns = clock::now();
+    let (start_ns, cpu) = (clock::now(), CpuClock::start());
     let manifest = open(storage)?;
     let table = Table::of(storage, &manifest)?;
     check_free(&table)?;
@@ -65,7 +66,7 @@ pub fn restore(
     let options = RestoreOptions { in_place: true, ..options.clone() };
     let fetched = fetch(&serve, &mut work, storage, &options, pool, control);
     let (fetch_ns, mut phase) = match fetched {
-        Ok((_, phase)) => (phase.elapsed_ns, phase),
+        Ok((_, phase)) => (phase.prepare_ns + phase.elapsed_ns, phase),
         Err(error) => {
             work.give_up();
             return Err(error);
@@ -83,7 +84,10 @@ pub fn restore(
     drop(work);
     // Its own threads put back what it had there; until then its CUDA calls wait.
     gpus.put_back().inspect_err(|_| drop(tree.kill()))?;
+    // CRIU has been at work since before the workers were ready: all of it counts.
     phase.elapsed_ns = clock::now() - start_ns;
+    let cpu = cpu.elapsed();
+    (phase.cpu_user_ns, phase.cpu_system_ns) = (cpu.user_ns, cpu.system_ns);
     describe(&mut phase, opened_ns, fetch_ns, times);
     Ok(Restored { manifest: manifest.clone(), table, phase })
 }
@@ -128,9 +132,8 @@ fn check_free(table: &Table) -> Result<()> {
 fn describe(phase: &mut Phase, opened_ns: u64, fetch_ns: u64, times: ProcessTimes) {
     phase.cpu_user_ns += times.criu_cpu_ns;
     phase.cpu_system_ns += times.program_cpu_ns;
-    if let Some(open) = phase.stages.first_mut() {
-        open.elapsed_ns += opened_ns;
-    }
+    let prepare_ns = std::mem::take(&mut phase.prepare_ns);
+    phase.stages.insert(0, Stage { name: "open".into(), elapsed_ns: opened_ns + prepare_ns });
     let rest = phase.elapsed_ns.saturating_sub(opened_ns + fetch_ns);
     phase.stages.push(Stage { name: "restore".into(), elapsed_ns: rest });
     phase.process = Some(times);

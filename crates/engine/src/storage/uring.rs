@@ -9,7 +9,7 @@ use io_uring::IoUring;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::queue::{UringQueue, register_buffers};
+use self::queue::{Submitted, UringQueue, register_buffers};
 use super::directory::{Directory, Queueing};
 use super::{File, Queue};
 use crate::buffer::Arena;
@@ -51,7 +51,11 @@ pub enum FixedBuffers {
 /// Opens the directory `target`, after a trial ring has shown that io_uring works here.
 pub fn open(options: &UringOptions, target: &Path) -> Result<Directory> {
     probe()?;
-    Directory::open(target, options.direct, Box::new(Ring { options: options.clone(), went_without: OnceLock::new() }))
+    Directory::open(
+        target,
+        options.direct,
+        Box::new(Ring { options: options.clone(), went_without: OnceLock::new(), submitted: Arc::default() }),
+    )
 }
 
 /// Whether io_uring works here, and if not, who refuses it.
@@ -63,6 +67,8 @@ struct Ring {
     options: UringOptions,
     /// Why a queue was made without fixed buffers, once one was.
     went_without: OnceLock<String>,
+    /// What was submitted to rings that are gone.
+    submitted: Arc<Submitted>,
 }
 
 impl Ring {
@@ -84,9 +90,9 @@ impl Ring {
 impl Queueing for Ring {
     fn describe(&self, path: &mut PathTaken) {
         path.storage = "uring".into();
-        path.fixed_buffers = self.options.fixed_buffers != FixedBuffers::Off && self.went_without.get().is_none();
-        path.notes.extend(self.went_without.get().cloned());
-        path.registered_files = self.options.registered_files;
+        path.fixed_buffers = self.submitted.all_fixed();
+        path.notes.extend(self.went_without.get().cloned().or_else(|| self.submitted.some_fixed()));
+        path.registered_files = self.options.registered_files && self.submitted.count() > 0;
     }
     fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         let ring = ring(depth.max(1).next_power_of_two())?;
@@ -94,7 +100,7 @@ impl Queueing for Ring {
             FixedBuffers::Off => 0..0,
             _ => self.register(&ring, arena)?,
         };
-        Ok(Box::new(UringQueue::new(ring, files, depth, arena, fixed, self.options.registered_files)?))
+        Ok(Box::new(UringQueue::new(ring, files, depth, arena, fixed, self.options.registered_files, &self.submitted)?))
     }
 }
 

@@ -17,6 +17,7 @@ use crate::ranks::Sharing;
 use crate::record::{PathTaken, Phase};
 use crate::run::Bench;
 use crate::size::Size;
+use crate::storage::Storage;
 
 mod gpu;
 
@@ -127,17 +128,33 @@ impl From<&CheckpointOptions> for RestoreOptions {
     }
 }
 
+/// A trial replaces no checkpoint of somebody else's, and removes none.
+///
+/// # Errors
+/// `Refused` if one is there, whole or not.
+pub(super) fn check_none(storage: &dyn Storage) -> Result<()> {
+    match storage.get(MANIFEST)? {
+        None => Ok(()),
+        Some(_) => {
+            Err(Error::refused("the target holds a checkpoint, which a trial would replace. Nothing was written")
+                .hint("name an empty directory; `savemark clean` removes what a killed trial has left"))
+        }
+    }
+}
+
 /// The workload.
 pub struct Checkpoint<'a> {
     options: &'a CheckpointOptions,
     /// The state, where it is on GPUs.
     gpus: Option<gpu::OnGpus>,
+    /// The checkpoint that is there is ours: removed in the end.
+    is_ours: bool,
 }
 
 impl<'a> Checkpoint<'a> {
     /// With these options.
     pub fn new(options: &'a CheckpointOptions) -> Self {
-        Self { options, gpus: None }
+        Self { options, gpus: None, is_ours: false }
     }
 
     /// What this rank saves.
@@ -199,6 +216,8 @@ impl Workload for Checkpoint<'_> {
     }
 
     fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
+        check_none(&*bench.storage)?;
+        self.is_ours = true;
         match self.options.gpus()? {
             Some(gpus) => self.gpus = Some(gpu::OnGpus::prepare(&gpus, self.options, self.share(bench)?, bench)?),
             None => {
@@ -231,6 +250,6 @@ impl Workload for Checkpoint<'_> {
     }
 
     fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {
-        checkpoint::remove(&*bench.storage)
+        if self.is_ours { checkpoint::remove(&*bench.storage) } else { Ok(()) }
     }
 }

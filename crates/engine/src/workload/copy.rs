@@ -6,19 +6,20 @@ mod job;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::job::{Job, Names};
-use super::Workload;
 use super::block::Sync;
+use super::{Workload, own_calls};
+use crate::buffer::{ALIGN, align_up};
 use crate::error::{Error, Result};
 use crate::measure::{clock, content};
 use crate::payload;
 use crate::phase::{self, Watch};
-use crate::record::{Cache, Payload, Phase};
+use crate::record::{Cache, PathTaken, Payload, Phase};
 use crate::run::Bench;
 use crate::size::Size;
 use crate::storage::Storage;
@@ -69,7 +70,7 @@ impl CopyOptions {
         if self.file_size.0 == 0 || !(1..=1 << 30).contains(&self.transfer_size.0) {
             return Err(Error::usage("file_size: at least 1 byte; transfer_size: 1 byte to 1GiB"));
         }
-        if self.sync == Sync::Each {
+        if matches!(self.sync, Sync::Each | Sync::Group) {
             return Err(Error::usage("sync: a copy is made durable at the end of each file, or never")
                 .hint("use --sync end or --sync none"));
         }
@@ -86,6 +87,8 @@ pub struct Copy<'a> {
     options: &'a CopyOptions,
     /// The folder that we made in `disk`.
     folder: Option<PathBuf>,
+    /// The files that we made in the target.
+    made: Mutex<Vec<String>>,
     disk: Option<Arc<dyn Storage>>,
     /// What the data is made from: another number in each trial, so that no storage knows it from the one before.
     seed: u64,
@@ -94,7 +97,7 @@ pub struct Copy<'a> {
 impl<'a> Copy<'a> {
     /// With these options.
     pub fn new(options: &'a CopyOptions) -> Self {
-        Self { options, folder: None, disk: None, seed: clock::unix_now() }
+        Self { options, folder: None, made: Mutex::default(), disk: None, seed: clock::unix_now() }
     }
 
     fn disk(&self) -> &Arc<dyn Storage> {
@@ -129,10 +132,23 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    fn copy(&self, bench: &Bench, from: &dyn Storage, to: &dyn Storage, names: Names) -> Result<phase::Team> {
-        let whole = !to.rewrites();
-        let job = Job::new(self.options, from, to, names, whole);
-        phase::run(self.options.workers as usize, bench.control, |meter| job.work(meter))
+    /// Direct I/O moves whole pages.
+    fn check_alignment(&self, storage: &dyn Storage) -> Result<()> {
+        let whole = |size: Size| size.0.is_multiple_of(ALIGN as u64);
+        if storage.path_taken().direct && !(whole(self.options.file_size) && whole(self.options.transfer_size)) {
+            return Err(Error::usage("file_size, transfer_size: direct I/O moves multiples of 4KiB")
+                .hint("use multiples of 4KiB, or --no-direct"));
+        }
+        Ok(())
+    }
+
+    fn copy(&self, bench: &mut Bench, from: &dyn Storage, to: &dyn Storage, names: Names) -> Result<phase::Team> {
+        let workers = self.options.workers as usize;
+        let arenas = bench.memory.pool.take(workers, align_up(Job::buffer_bytes(self.options)))?;
+        let job = Job::new(self.options, from, to, names);
+        let done = phase::run(workers, bench.control, |meter| job.work(&arenas[meter.index], meter));
+        self.made.lock().expect("no panic while held").extend(job.into_made());
+        done
     }
 
     /// Holds what came back against the data itself, which nobody has to keep.
@@ -166,6 +182,7 @@ impl<'a> Copy<'a> {
 
 impl Workload for Copy<'_> {
     fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
+        self.check_alignment(&*bench.storage)?;
         let disk = self.options.disk.as_deref().expect("validated");
         let folder = disk.join(format!("savemark-copy-{}", std::process::id()));
         fs::create_dir(&folder).map_err(|e| Error::io("make the directory", &folder, e))?;
@@ -204,9 +221,18 @@ impl Workload for Copy<'_> {
         Ok(phase)
     }
 
+    /// Files are read and written by plain calls, whatever has opened them.
+    fn describe(&self, path: &mut PathTaken) {
+        if !path.filesystem.is_empty() {
+            own_calls(path, path.direct);
+        }
+    }
+
     fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {
         self.disk = None;
-        let removed = self.names("data").iter().try_for_each(|name| bench.storage.remove(name));
+        let made = std::mem::take(&mut *self.made.lock().expect("no panic while held"));
+        let mut names = self.names("data").into_iter().filter(|name| made.contains(name));
+        let removed = names.try_for_each(|name| bench.storage.remove(&name));
         match self.folder.take() {
             Some(folder) => fs::remove_dir_all(&folder).map_err(|e| Error::io("remove", &folder, e))?,
             None => return Ok(()),
@@ -270,6 +296,34 @@ mod tests {
         }
     }
 
+    /// Through memory that direct I/O takes, and under the name of the calls that ran.
+    #[test]
+    fn direct_files_are_copied_by_plain_calls() {
+        let (there, here) = (disk(), disk());
+        let text = |file_size| {
+            let (there, here) = (there.path(), here.path());
+            let text = format!(r#""target":{there:?},"disk":{here:?},"items":2,"file_size":{file_size}"#);
+            Trial::parse(&format!(r#"{{"workload":"copy","storage":"uring","transfer_size":65536,{text}}}"#)).unwrap()
+        };
+        let path = Engine::new().run(&text(200 << 10), &Control::default()).unwrap().path;
+        assert_eq!((path.storage.as_str(), path.direct), ("posix", true));
+        assert!(!path.fixed_buffers && !path.registered_files && path.notes.iter().any(|note| note.contains("plain")));
+        let error = Engine::new().run(&text(10_000), &Control::default()).unwrap_err();
+        assert!(error.kind == crate::Kind::Usage && error.to_string().contains("4KiB"), "{error}");
+        assert_eq!((left(there.path()), left(here.path())), (0, 0), "nothing is left");
+    }
+
+    #[test]
+    fn a_file_that_was_there_before_stays() {
+        let (there, here) = (disk(), disk());
+        let theirs = there.path().join("savemark-data-00000001.bin");
+        fs::write(&theirs, "theirs").unwrap();
+        let trial = trial(there.path(), here.path(), r#""items":3,"file_size":10000,"workers":1"#);
+        assert!(Engine::new().run(&trial, &Control::default()).is_err());
+        assert_eq!(fs::read(&theirs).unwrap(), b"theirs");
+        assert_eq!((left(there.path()), left(here.path())), (1, 0), "only ours are removed");
+    }
+
     #[test]
     fn a_changed_byte_is_corrupt() {
         let (there, here) = (disk(), disk());
@@ -294,6 +348,7 @@ mod tests {
         for (more, why) in [
             (r#""disk":null"#, "disk"),
             (r#""disk":"/x","sync":"each""#, "sync"),
+            (r#""disk":"/x","sync":"group""#, "sync"),
             (r#""disk":"/x","file_size":0"#, "file_size"),
             (r#""disk":"/x","workers":0"#, "workers"),
         ] {

@@ -13,6 +13,7 @@ use super::{Workload, own_calls};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::measure::clock;
+use crate::measure::cpu::CpuClock;
 use crate::phase::{self, Team, Watch};
 use crate::record::{PathTaken, Phase, Stage, Worker};
 use crate::run::Bench;
@@ -185,16 +186,20 @@ impl<'a> Iterate<'a> {
         bench.control.begin("restart", grid.bytes());
         file::evict(self.root())?;
         let watch = Watch::start();
-        let start_ns = clock::now();
+        let (start_ns, cpu) = (clock::now(), CpuClock::start());
         let generation = file::load(self.root(), options.policy, &again)?;
-        let read_ns = clock::now() - start_ns;
+        let (read_ns, cpu) = (clock::now() - start_ns, cpu.elapsed());
         if generation != saved {
             return Err(Error::corrupt(format!("the checkpoint is of iteration {generation}, not {saved}")));
         }
         let solved = Job::new(options, &again, bench.control).solve(generation..goal)?;
         let mut phase = solved.team.into_phase(watch, "restart");
         phase.stages = solved.path.stages(phase.elapsed_ns);
+        // One thread reads before the others come to the barrier: that is the restart, and no preparation.
         phase.elapsed_ns += read_ns;
+        phase.prepare_ns -= read_ns;
+        (phase.cpu_user_ns, phase.cpu_system_ns) =
+            (phase.cpu_user_ns + cpu.user_ns, phase.cpu_system_ns + cpu.system_ns);
         phase.stages.insert(0, Stage { name: "read".into(), elapsed_ns: read_ns });
         (phase.operations, phase.user_bytes, phase.stored_bytes) = (1, grid.bytes(), grid.bytes());
         // One thread reads; the others have nothing to share.

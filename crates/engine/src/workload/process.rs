@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Workload;
+use super::checkpoint::check_none;
 use crate::checkpoint::tree::TreeSource;
 use crate::checkpoint::tree_sink::TreeSink;
 use crate::checkpoint::{self, MANIFEST};
@@ -31,12 +32,14 @@ pub struct Process<'a> {
     folder: Option<Folder>,
     /// What it leaves comes to us.
     adopting: Option<tree::Adopting>,
+    /// The checkpoint that is there is ours: removed in the end.
+    is_ours: bool,
 }
 
 impl<'a> Process<'a> {
     /// With these options.
     pub fn new(options: &'a ProcessOptions) -> Self {
-        Self { options, subject: None, folder: None, adopting: None }
+        Self { options, subject: None, folder: None, adopting: None, is_ours: false }
     }
 
     fn subject(&mut self) -> Result<&mut Subject> {
@@ -213,7 +216,7 @@ fn joined(whole: Phase, part: Phase) -> Phase {
         stages.push(stage);
     }
     let (elapsed_ns, cpu_user_ns, cpu_system_ns) = (whole.elapsed_ns, whole.cpu_user_ns, whole.cpu_system_ns);
-    Phase { elapsed_ns, cpu_user_ns, cpu_system_ns, stages, ..part }
+    Phase { prepare_ns: 0, elapsed_ns, cpu_user_ns, cpu_system_ns, stages, ..part }
 }
 
 fn add(phase: &mut Phase, times: ProcessTimes, ended: Ended) {
@@ -225,6 +228,8 @@ fn add(phase: &mut Phase, times: ProcessTimes, ended: Ended) {
 impl Workload for Process<'_> {
     fn prepare(&mut self, bench: &mut Bench) -> Result<Option<Phase>> {
         Criu::find()?.check()?;
+        check_none(&*bench.storage)?;
+        self.is_ours = true;
         if self.options.mode.is_plain() {
             directory(bench)?;
         }
@@ -258,6 +263,6 @@ impl Workload for Process<'_> {
     fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {
         (self.subject, self.folder) = (None, None);
         self.adopting = None; // now that its program is gone
-        checkpoint::remove(&*bench.storage)
+        if self.is_ours { checkpoint::remove(&*bench.storage) } else { Ok(()) }
     }
 }

@@ -21,7 +21,6 @@ use crate::buffer::Pool;
 use crate::control::Control;
 use crate::error::Result;
 use crate::host;
-use crate::measure::clock;
 use crate::ranks::Placement;
 use crate::record::Phase;
 use crate::size::Size;
@@ -69,11 +68,9 @@ pub fn save(
     pool: &mut Pool,
     control: &Control,
 ) -> Result<(Manifest, Phase, u64)> {
-    let start_ns = clock::now();
     let (lanes, staging) = take(state, options.chunk_bytes, staging);
     let count = lanes.len();
     let source = Outbound::new(state, lanes, Arc::clone(&staging))?;
-    let early_ns = clock::now() - start_ns;
     let saved = std::thread::scope(|scope| {
         let source = &source;
         let start = |lane| threads::start(scope, (lane, count), move || source.copy(lane, control)).map(drop);
@@ -83,11 +80,7 @@ pub fn save(
         saved
     });
     let (manifest, mut phase) = saved?;
-    phase.stall_ns = Some(source.copied_ns().saturating_sub(start_ns));
-    phase.elapsed_ns += early_ns;
-    if let Some(open) = phase.stages.first_mut() {
-        open.elapsed_ns += early_ns;
-    }
+    phase.stall_ns = Some(source.stall_ns());
     Ok((manifest, phase, staging.bytes()))
 }
 

@@ -44,6 +44,8 @@ struct Shared {
     left: u64,
     /// GPUs whose copies have not all arrived.
     copying: usize,
+    /// When the first stream asked for a chunk, which is when the clock has started; 0 before.
+    started_ns: u64,
     stopped: bool,
     error: Option<Error>,
     copied_ns: u64,
@@ -56,6 +58,7 @@ impl<'a> Outbound<'a> {
             ready: VecDeque::new(),
             left: state.bytes(),
             copying: lanes.len(),
+            started_ns: 0,
             stopped: false,
             error: None,
             copied_ns: 0,
@@ -71,13 +74,23 @@ impl<'a> Outbound<'a> {
         ending.result = self.copy_lane(lane);
     }
 
-    /// When the last copy had arrived, as [`clock::now`] tells it.
-    pub fn copied_ns(&self) -> u64 {
-        self.shared.lock().expect(HELD).copied_ns
+    /// From the first time that a chunk was asked for until the last copy had arrived.
+    pub fn stall_ns(&self) -> u64 {
+        let shared = self.shared.lock().expect(HELD);
+        shared.copied_ns.saturating_sub(shared.started_ns)
+    }
+
+    /// Waits until the streams of the save are ready, or all is over: no byte moves before the clock has started.
+    fn wait_for_start(&self) {
+        let mut shared = self.shared.lock().expect(HELD);
+        while shared.started_ns == 0 && !shared.stopped {
+            shared = self.changed.wait_timeout(shared, TICK).expect(HELD).0;
+        }
     }
 
     fn copy_lane(&self, lane: usize) -> Result<()> {
         run_near(&self.state.gpus()[lane].pci_address);
+        self.wait_for_start();
         self.copies.after_others()?;
         let mut flying = VecDeque::new();
         let result = self.copy_chunks(lane, &mut flying);
@@ -193,6 +206,10 @@ impl Source for Outbound<'_> {
 impl Feed for Outbound<'_> {
     fn take(&self, idle: bool) -> Result<Next<Cut>> {
         let mut shared = self.shared.lock().expect(HELD);
+        if shared.started_ns == 0 {
+            shared.started_ns = clock::now();
+            self.changed.notify_all();
+        }
         if idle && shared.ready.is_empty() && shared.copying > 0 && !shared.stopped {
             shared = self.changed.wait_timeout(shared, TICK).expect(HELD).0;
         }

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
@@ -30,7 +31,38 @@ pub struct UringQueue {
     reaped: Vec<(u32, i32)>,
     /// Time of the first submission since the last wait: a batch shares one reading of the clock.
     now_ns: u64,
+    /// I/Os from registered memory, and from other memory: reads, then writes.
+    counts: [[u64; 2]; 2],
+    submitted: Arc<Submitted>,
     _arena: Arc<Arena>,
+}
+
+/// I/Os that were submitted to the rings of one storage: by direction, from registered memory and from other memory.
+#[derive(Debug, Default)]
+pub struct Submitted([[AtomicU64; 2]; 2]);
+
+impl Submitted {
+    fn counts(&self) -> [[u64; 2]; 2] {
+        self.0.each_ref().map(|way| way.each_ref().map(|count| count.load(Relaxed)))
+    }
+
+    /// All of them.
+    pub fn count(&self) -> u64 {
+        self.counts().as_flattened().iter().sum()
+    }
+
+    /// Whether there were any, all from registered memory.
+    pub fn all_fixed(&self) -> bool {
+        self.count() > 0 && self.counts().iter().all(|[_, plain]| *plain == 0)
+    }
+
+    /// How many used registered memory, where some did and some did not.
+    pub fn some_fixed(&self) -> Option<String> {
+        let [[read, plain_read], [written, plain_written]] = self.counts();
+        let (reads, writes) = (read + plain_read, written + plain_written);
+        let mixed = read + written > 0 && plain_read + plain_written > 0;
+        mixed.then(|| format!("fixed buffers: {read} of {reads} reads and {written} of {writes} writes, not those from memory of the state"))
+    }
 }
 
 impl UringQueue {
@@ -42,6 +74,7 @@ impl UringQueue {
         arena: &Arc<Arena>,
         fixed: std::ops::Range<usize>,
         registered_files: bool,
+        submitted: &Arc<Submitted>,
     ) -> Result<Self> {
         let depth = depth.max(1);
         if registered_files {
@@ -59,6 +92,8 @@ impl UringQueue {
             free: (0..depth).rev().collect(),
             reaped: Vec::with_capacity(2 * depth as usize),
             now_ns: 0,
+            counts: Default::default(),
+            submitted: Arc::clone(submitted),
             _arena: Arc::clone(arena),
         })
     }
@@ -66,7 +101,9 @@ impl UringQueue {
     /// Queues the part of `slot`'s I/O that has not been moved yet.
     fn push(&mut self, slot: u32) -> Result<()> {
         let pending = self.pending[slot as usize].as_ref().expect("a queued slot is pending");
-        let entry = self.entry(&pending.op, pending.moved).user_data(u64::from(slot));
+        let fixed = self.fixed.contains(&(pending.op.buffer.ptr() as usize));
+        self.counts[usize::from(pending.op.operation == Operation::Write)][usize::from(!fixed)] += 1;
+        let entry = self.entry(&pending.op, pending.moved, fixed).user_data(u64::from(slot));
         // SAFETY: the buffer and the file stay in `pending` and `files` until the completion.
         if unsafe { self.ring.submission().push(&entry) }.is_err() {
             return Err(Error::failed("the io_uring submission queue is full; this is a bug in savemark"));
@@ -74,11 +111,10 @@ impl UringQueue {
         Ok(())
     }
 
-    fn entry(&self, op: &Op, moved: usize) -> squeue::Entry {
+    fn entry(&self, op: &Op, moved: usize, fixed: bool) -> squeue::Entry {
         // SAFETY: `moved < len <= buffer.len()`.
         let address = unsafe { op.buffer.ptr().add(moved) };
         let (len, offset) = ((op.len - moved) as u32, op.offset + moved as u64);
-        let fixed = self.fixed.contains(&(address as usize));
         let (file, flags) = match self.registered_files {
             true => (op.file as i32, squeue::Flags::FIXED_FILE),
             false => (self.files[op.file].fd().map_or(-1, |fd| fd.as_raw_fd()), squeue::Flags::empty()),
@@ -202,9 +238,75 @@ impl Drop for UringQueue {
     fn drop(&mut self) {
         let mut done = Vec::new();
         while self.in_flight() > 0 && self.wait(self.in_flight(), &mut done).is_ok() {}
+        if self.in_flight() > 0 {
+            // The kernel cannot be asked any more, and may still write: this memory is nobody's again.
+            std::mem::forget((std::mem::take(&mut self.pending), Arc::clone(&self._arena)));
+        }
+        for (sums, counts) in self.submitted.0.iter().zip(self.counts) {
+            for (sum, count) in sums.iter().zip(counts) {
+                sum.fetch_add(count, Relaxed);
+            }
+        }
         if self.registered_files {
             // A closed ring lets go of its files some time later; till then a removed file keeps its room on the disk.
             let _ = self.ring.submitter().unregister_files();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{BorrowedFd, OwnedFd};
+    use std::path::Path;
+
+    use super::*;
+
+    /// A read from it ends only when somebody writes.
+    struct Pipe(OwnedFd);
+
+    impl File for Pipe {
+        fn path(&self) -> &Path {
+            Path::new("a pipe")
+        }
+        fn read_at(&self, _: &mut [u8], _: u64) -> std::io::Result<()> {
+            unreachable!("read through the ring")
+        }
+        fn write_at(&self, _: &[u8], _: u64) -> std::io::Result<()> {
+            unreachable!("never written")
+        }
+        fn size(&self) -> Result<u64> {
+            Ok(0)
+        }
+        fn fd(&self) -> Option<BorrowedFd<'_>> {
+            Some(std::os::fd::AsFd::as_fd(&self.0))
+        }
+        fn allocate(&self, _: u64) -> Result<()> {
+            Ok(())
+        }
+        fn truncate(&self, _: u64) -> Result<()> {
+            Ok(())
+        }
+        fn sync(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn memory_that_the_kernel_may_still_write_is_never_freed() {
+        let (reads, _writes) = rustix::pipe::pipe().unwrap();
+        let files: [Arc<dyn File>; 1] = [Arc::new(Pipe(reads))];
+        let arena = Arena::new(4096).unwrap();
+        let ring = IoUring::new(2).unwrap();
+        let fd = ring.as_raw_fd();
+        let mut queue = UringQueue::new(ring, &files, 2, &arena, 0..0, false, &Arc::default()).unwrap();
+        let buffer = arena.cut(4096).remove(0);
+        queue.submit(Op { operation: Operation::Read, file: 0, offset: 0, len: 4096, buffer, token: 0 }).unwrap();
+        queue.wait(0, &mut Vec::new()).unwrap();
+        let nothing = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: the ring's descriptor becomes one of /dev/null, so that entering the ring fails.
+        assert_eq!(unsafe { libc::dup2(nothing.as_raw_fd(), fd) }, fd);
+        let kept = Arc::downgrade(&arena);
+        drop((arena, queue));
+        assert!(kept.upgrade().is_some(), "the read is still in flight");
     }
 }

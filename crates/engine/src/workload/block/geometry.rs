@@ -14,6 +14,7 @@ use super::stripe::{self, Stripe};
 use super::team::{self, Job};
 use crate::error::{Error, Result};
 use crate::measure::clock;
+use crate::measure::cpu::{Cpu, CpuClock};
 use crate::ranks::{Placement, Sharing as Ranks};
 use crate::record::{PathTaken, Phase, Stage};
 use crate::run::Bench;
@@ -276,10 +277,11 @@ impl<'a> Geometry<'a> {
 
     /// Writes everything, or until the deadline, as the phase `name`.
     pub(crate) fn write(&mut self, name: &str, bench: &mut Bench) -> Result<Phase> {
-        let mut created_ns = 0;
+        let (mut created_ns, mut cpu) = (0, Cpu::default());
         if self.as_io500 {
-            let start_ns = clock::now();
+            let (start_ns, clock) = (clock::now(), CpuClock::start());
             self.create(bench)?;
+            cpu = clock.elapsed();
             // Nobody writes before the last one has made its files.
             let took = bench.control.meet("the making of files", &[clock::now() - start_ns])?;
             created_ns = took.into_iter().max().unwrap_or(0);
@@ -291,6 +293,8 @@ impl<'a> Geometry<'a> {
         }
         if self.as_io500 {
             done.elapsed_ns += created_ns;
+            (done.cpu_user_ns, done.cpu_system_ns) =
+                (done.cpu_user_ns + cpu.user_ns, done.cpu_system_ns + cpu.system_ns);
             done.stages.insert(0, Stage { name: "create".into(), elapsed_ns: created_ns });
         }
         Ok(done)

@@ -83,6 +83,7 @@ const FEW: u64 = 4096;
 
 /// Runs the job.
 pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
+    let watch = Watch::start();
     let (options, files, storage) = (job.options, job.files, Arc::clone(&bench.storage));
     let (workers, direction) = (options.workers as usize, options.direction());
     let (mine, all) = (bench.ranks.workers(options.workers), bench.ranks.all(options.workers));
@@ -104,7 +105,6 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
     let group = (direction.writes() && options.sync == Sync::Group).then(|| Group::new(workers, written));
     let wear_out = job.wear_out.then(|| WearOut::new(workers, bench.control));
     let wear_out = wear_out.as_ref();
-    let watch = Watch::start();
     let alone = workers == 1 && !job.opens && (1..=FEW).contains(&total);
     let one = |meter: &mut Meter| {
         let (here, index) = (meter.index, mine.start + meter.index);

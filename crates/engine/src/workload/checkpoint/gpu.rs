@@ -55,7 +55,7 @@ impl OnGpus {
         };
         match options.cache {
             CacheState::Cold => bench.storage.evict(&names)?,
-            CacheState::Warm => drop(restore(bench)?),
+            CacheState::Warm => drop(bench.control.unmeasured(|| restore(bench))?),
         }
         let (cache, extents) = bench.storage.look(&names)?;
         let (_, mut phase, staged) = restore(bench)?;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::CopyOptions;
+use crate::buffer::{Arena, align_up};
 use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::storage::{File, Storage};
@@ -31,31 +32,38 @@ pub struct Job<'a> {
     files: Vec<Mutex<Option<Arc<Open>>>>,
     /// Transfers that each file still needs.
     left: Vec<AtomicUsize>,
+    /// The files that were made, also if the copy fails later.
+    made: Mutex<Vec<String>>,
 }
 
 impl<'a> Job<'a> {
-    /// With `whole`, a worker takes whole files.
-    pub fn new(
-        options: &'a CopyOptions,
-        from: &'a dyn Storage,
-        to: &'a dyn Storage,
-        names: Names,
-        whole: bool,
-    ) -> Self {
+    /// Of the files `names`; a worker takes whole files where they cannot be written at any offset.
+    pub fn new(options: &'a CopyOptions, from: &'a dyn Storage, to: &'a dyn Storage, names: Names) -> Self {
+        let whole = !to.rewrites();
         let steps = options.file_size.0.div_ceil(options.transfer_size.0) as usize;
         let count = names.0.len();
         let files = (0..count).map(|_| Mutex::new(None)).collect();
         let left = (0..count).map(|_| AtomicUsize::new(steps)).collect();
-        Self { options, from, to, names, whole, next: AtomicU64::new(0), files, left }
+        Self { options, from, to, names, whole, next: AtomicU64::new(0), files, left, made: Mutex::default() }
+    }
+
+    /// The files that it made.
+    pub fn into_made(self) -> Vec<String> {
+        self.made.into_inner().expect("no panic while held")
+    }
+
+    /// Bytes that a worker moves at a time.
+    pub fn buffer_bytes(options: &CopyOptions) -> usize {
+        options.transfer_size.0.min(options.file_size.0) as usize
     }
 
     fn steps(&self) -> u64 {
         self.options.file_size.0.div_ceil(self.options.transfer_size.0)
     }
 
-    /// Copies until there is nothing left to take.
-    pub fn work(&self, meter: &mut Meter) -> Result<()> {
-        let mut buffer = vec![1; self.options.transfer_size.0.min(self.options.file_size.0) as usize];
+    /// Copies through the worker's memory until there is nothing left to take.
+    pub fn work(&self, arena: &Arc<Arena>, meter: &mut Meter) -> Result<()> {
+        let mut buffer = arena.cut_some(align_up(Self::buffer_bytes(self.options)), 1).remove(0);
         meter.start()?;
         let units = if self.whole { self.names.0.len() as u64 } else { self.names.0.len() as u64 * self.steps() };
         loop {
@@ -95,8 +103,9 @@ impl<'a> Job<'a> {
         if let Some(open) = &*slot {
             return Ok(Arc::clone(open));
         }
-        let open =
-            Arc::new(Open { from: self.from.open(&self.names.0[item])?, to: self.to.create(&self.names.1[item])? });
+        let (from, to) = (self.from.open(&self.names.0[item])?, self.to.create(&self.names.1[item])?);
+        self.made.lock().expect("no panic while held").push(self.names.1[item].clone());
+        let open = Arc::new(Open { from, to });
         *slot = Some(Arc::clone(&open));
         Ok(open)
     }
