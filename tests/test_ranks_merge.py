@@ -61,6 +61,7 @@ def test_timelines_of_different_steps_add_up():
 def record(**phase):
     base = {
         "name": "write",
+        "prepare_ns": 5,
         "elapsed_ns": 100,
         "first_done_ns": 90,
         "last_done_ns": 100,

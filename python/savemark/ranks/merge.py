@@ -81,6 +81,7 @@ def _phase(one: Json, other: Json) -> Json:
     return {
         **one,
         **{name: one[name] + other[name] for name in SUMS},
+        "prepare_ns": max(one["prepare_ns"], other["prepare_ns"]),
         "elapsed_ns": long["elapsed_ns"],
         # On the path that all waited for.
         "stages": long["stages"],

@@ -40,6 +40,7 @@ MEANINGS = {
     "repeat": "which repeat of its setting, from 0",
     "status": "`ok` or `failed`; a failed trial is one row without a phase",
     "phase": "part of the trial with a time of its own",
+    "prepare_ns": "before the start barrier: memory made and touched, files and rings opened",
     "elapsed_ns": "from the start barrier until the result is complete",
     "thread_io_ns": "in I/O calls, summed over threads: never on one axis with wall time",
     "thread_sync_ns": "in fsync and the like, summed over threads; part of thread_io_ns",

@@ -35,7 +35,7 @@ HEAD = {
     "phase": pl.String,
 }
 PHASE = [
-    *("elapsed_ns", "first_done_ns", "last_done_ns", "first_done_bytes"),
+    *("prepare_ns", "elapsed_ns", "first_done_ns", "last_done_ns", "first_done_bytes"),
     *("user_bytes", "stored_bytes", "cpu_user_ns", "cpu_system_ns"),
 ]
 # Trials whose rows are turned into columns together.

@@ -18,16 +18,11 @@ RUN = 1  # of run.json
 RECORD = 2  # of a record: SCHEMA_VERSION in crates/engine/src/record.rs, which writes it
 # By the version that they start from: the step to the next one.
 RUN_STEPS: Mapping[int, Step] = {}
-RECORD_STEPS: Mapping[int, Step] = {1: lambda record: _timed_from_the_barrier(record)}
-
-
-def _timed_from_the_barrier(record: Json) -> Json:
-    """Before version 2 saves and restores had their preparation in their time, as the stage `open`.
-
-    What was measured stays as it is: the CPU time of the parts cannot be told apart.
-    """
-    phases = [{"prepare_ns": None, **phase} for phase in record.get("phases") or []]
-    return {**record, "phases": phases}
+RECORD_STEPS: Mapping[int, Step] = {
+    # Before version 2 saves and restores had their preparation in `elapsed_ns`, as the stage `open`,
+    # and in their CPU time, where the parts cannot be told apart: what was measured stays as it is.
+    1: lambda record: record,
+}
 
 
 def run(found: Json, where: str) -> Json:

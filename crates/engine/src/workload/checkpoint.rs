@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Workload;
+use crate::buffer::ALIGN;
 use crate::checkpoint::limits::{SHARDS, check_chunk};
 use crate::checkpoint::state::MemoryState;
 use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source, gpu as device};
