@@ -19,8 +19,8 @@ RECORD = 2  # of a record: SCHEMA_VERSION in crates/engine/src/record.rs, which 
 # By the version that they start from: the step to the next one.
 RUN_STEPS: Mapping[int, Step] = {}
 RECORD_STEPS: Mapping[int, Step] = {
-    # Before version 2 saves and restores had their preparation in `elapsed_ns`, as the stage `open`,
-    # and in their CPU time, where the parts cannot be told apart: what was measured stays as it is.
+    # Before version 2 saves and restores had their preparation in `elapsed_ns`, as the stage
+    # `open`, and in their CPU time, where it cannot be told apart: what was measured stays.
     1: lambda record: record,
 }
 
