@@ -15,11 +15,12 @@ from typing import Any
 
 from savemark import limits, untrusted
 from savemark.errors import usage
-from savemark.records import mixed, versions
+from savemark.records import mixed
 from savemark.records.frame import HEAD
 from savemark.records.gather import Skipped
 from savemark.records.imported import PROBE, Reading
 from savemark.records.run import Json
+from savemark.records.versions import RECORD, RUN
 from savemark.untrusted import clean, shown
 
 ORIGINALS, RECORDS, LOG, HEAD_FILE = "originals", "records.jsonl", "log.txt", "run.json"
@@ -46,7 +47,7 @@ def write_folder(
     _refuse_doubles(lines)
     plan, remarks = _plan(sources, lines)
     run = {
-        "schema": versions.RUN,
+        "schema": RUN,
         **head,
         "command": [clean(word) for word in head["command"]],
         "origin": "imported",
@@ -167,7 +168,7 @@ def _record(
     if own is None:
         return None
     return {
-        "schema": versions.RECORD,
+        "schema": RECORD,
         **own,
         "source": _source(own.get("source") or {}, source, versions, host),
     }
