@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 /// The result of everything the engine does.
@@ -44,6 +45,8 @@ pub struct Error {
     pub message: String,
     /// What to do, when there is something to do.
     pub hint: Option<String>,
+    /// The bytes of the state that it is about, where it is about some.
+    pub range: Option<Range<u64>>,
     /// The system call's own error, where there was one.
     #[source]
     pub source: Option<io::Error>,
@@ -61,7 +64,7 @@ impl fmt::Display for Error {
 
 impl Error {
     fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, source: None }
+        Self { kind, message: message.into(), hint: None, range: None, source: None }
     }
     /// The trial failed.
     pub fn failed(message: impl Into<String>) -> Self {
@@ -87,7 +90,8 @@ impl Error {
     pub fn io(what: &str, path: &Path, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         let hint = hint_for(&source, path);
-        Self { kind: Kind::Failed, message: format!("cannot {what} {}", path.display()), hint, source: Some(source) }
+        let message = format!("cannot {what} {}", path.display());
+        Self { hint, source: Some(source), ..Self::failed(message) }
     }
     /// Adds what to do about it.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -137,6 +137,74 @@ impl Sink for Counting {
     }
 }
 
+/// A state to whose first tensor somebody adds when it is being read for the sixth time.
+struct Changing(Segments, Arc<Arena>, AtomicU64);
+
+impl Changing {
+    fn count(&self) {
+        if self.2.fetch_add(1, Ordering::SeqCst) == 5 {
+            // SAFETY: inside the arena. That it is written to while it is lent is what is tested.
+            unsafe {
+                let byte = self.1.as_ptr().add(PAGE as usize);
+                byte.write_volatile(byte.read_volatile().wrapping_add(1));
+            }
+        }
+    }
+}
+
+impl Source for Changing {
+    fn members(&self) -> &[Member] {
+        self.0.members()
+    }
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+    fn view(&self, offset: u64, len: usize) -> Option<Buffer> {
+        self.count();
+        self.0.view(offset, len)
+    }
+    fn lent(&self, min: usize) -> Vec<Range<u64>> {
+        self.0.lent(min)
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
+        self.count();
+        self.0.read(offset, out)
+    }
+    fn may_change(&self) -> bool {
+        self.0.may_change()
+    }
+}
+
+#[test]
+fn a_tensor_that_changes_during_the_save_replaces_nothing_and_is_named() {
+    let target = disk();
+    for storage in [uring(target.path()), posix(target.path())] {
+        for (codec, streams) in [(CodecName::None, 1), (CodecName::None, 3), (CodecName::Zstd, 1), (CodecName::Tar, 0)]
+        {
+            let options = SaveOptions { codec, level: None, streams, chunk_bytes: 64 << 10, queue_depth: 2 };
+            for tensors in [vec![Tensor { len: 1 << 20, shift: 0, congruent: true }; 2], vec![packed(300_001); 3]] {
+                let save = |source: &dyn Source| {
+                    save(source, &*storage, &options, &mut Pool::default(), &Control::default()).map(drop)
+                };
+                let still = Memory::filled(&tensors, 1);
+                save(&still.state()).unwrap();
+                let before = storage.list().unwrap();
+                let moving = Memory::filled(&tensors, 2);
+                let state = Changing(moving.state(), Arc::clone(&moving.arena), AtomicU64::new(0));
+                let error = save(&state).expect_err("half of it is old and half is new");
+                let range = error.range.clone().expect("it says where");
+                assert!(range.contains(&PAGE) && range.end <= 128 << 10, "{range:?}");
+                assert!(error.kind == Kind::Failed && error.hint.is_some(), "{error:?}");
+                assert_eq!(storage.list().unwrap(), before, "{codec} {streams}");
+                let found = Memory::of(&tensors, 0);
+                let options = RestoreOptions { queue_depth: 2, in_place: true };
+                restore(&*storage, &found.state(), &options, &mut Pool::default(), &Control::default()).unwrap();
+                assert!(found.tensors() == still.tensors());
+            }
+        }
+    }
+}
+
 fn disk() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }

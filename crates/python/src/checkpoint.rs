@@ -158,12 +158,19 @@ fn save_state(
     all.push((0, index));
     let report = if on_gpus.is_empty() {
         let source = segments(py, all, members, bytes)?;
-        watch::run_releasing(py, progress, released, move |control| Place::open(&trial)?.save(&*source, control))?
+        let save = move |control: &_| Place::open(&trial)?.save(&*source, control).map_err(|e| in_data(e, start));
+        watch::run_releasing(py, progress, released, save)?
     } else {
         let state = on_gpus_too(py, all, on_gpus, start, members, bytes)?;
         watch::run_releasing(py, progress, released, move |control| Place::open(&trial)?.save_gpu(&state, control))?
     };
     Ok(json(&report))
+}
+
+/// The error, its range as one of the data, which starts at `start` of the state.
+fn in_data(error: Error, start: u64) -> Error {
+    let range = error.range.clone().map(|r| r.start.saturating_sub(start)..r.end.saturating_sub(start));
+    Error { range, ..error }
 }
 
 /// The index of a saved state, the manifest's id and the bytes of the data; `None` where files were saved.

@@ -29,7 +29,8 @@ fn raise(py: Python<'_>, error: Error) -> PyErr {
     let set = value
         .setattr("kind", error.kind.name())
         .and_then(|()| value.setattr("message", error.to_string()))
-        .and_then(|()| value.setattr("hint", error.hint));
+        .and_then(|()| value.setattr("hint", error.hint))
+        .and_then(|()| value.setattr("range", error.range.map(|range| (range.start, range.end))));
     set.err().unwrap_or(raised)
 }
 

@@ -99,6 +99,9 @@ impl Source for Segments {
     fn view(&self, offset: u64, len: usize) -> Option<Buffer> {
         self.over(offset, len)
     }
+    fn may_change(&self) -> bool {
+        true
+    }
     fn lent(&self, min: usize) -> Vec<Range<u64>> {
         let page = ALIGN as u64;
         let congruent = self.segments.iter().filter(|s| (s.ptr.as_ptr() as u64).wrapping_sub(s.offset) % page == 0);

@@ -99,6 +99,11 @@ pub trait Source: Sync {
     fn lent(&self, _min: usize) -> Vec<Range<u64>> {
         Vec::new()
     }
+    /// Whether it is memory of others, who may write to it during the save against what was agreed: then all that was saved
+    /// is held against it at the end.
+    fn may_change(&self) -> bool {
+        false
+    }
     /// Copies a range into `out`; bytes between members are zero.
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()>;
     /// The chunks as they come, where nobody knows what there is to save before its end. Until then

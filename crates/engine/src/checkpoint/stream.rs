@@ -1,14 +1,15 @@
 //! One stream of a save: takes chunks, encodes them and appends them to its shard.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::cut::Cut;
-use super::digest;
 use super::existing::not_there;
 use super::manifest::{Chunk, Digest, Shard};
 use super::save::Job;
 use super::state::{Next, pieces};
-use crate::buffer::{Arena, Buffer, align_up};
+use super::{digest, digest_in_parts};
+use crate::buffer::{ALIGN, Arena, Buffer, align_up};
 use crate::codec::{self, Codec};
 use crate::error::{Error, Result};
 use crate::measure::clock;
@@ -81,7 +82,7 @@ impl<'a> Stream<'a> {
         let trailer = self.write_trailer()?;
         let transferred_ns = clock::now();
         self.file.truncate(self.cursor)?;
-        self.file.sync()?;
+        self.flush(meter)?;
         meter.sync_latency.record(clock::now() - transferred_ns);
         self.check_stored()?;
         let shard = Shard {
@@ -91,6 +92,56 @@ impl<'a> Stream<'a> {
             trailer_digest: Digest(if trailer.is_empty() { 0 } else { digest(trailer) }),
         };
         Ok(Written { shard, chunks: self.chunks, transferred_ns })
+    }
+
+    /// Makes the shard durable. Meanwhile what was saved is held against a state that may have changed: before the
+    /// checkpoint that is there is touched, and while the device works.
+    fn flush(&mut self, meter: &mut Meter) -> Result<()> {
+        if !self.job.source.may_change() {
+            return self.file.sync();
+        }
+        let file = Arc::clone(&self.file);
+        std::thread::scope(|scope| {
+            let sync = std::thread::Builder::new().spawn_scoped(scope, move || file.sync());
+            let unchanged = self.check_unchanged(meter);
+            let synced = match sync {
+                Ok(thread) => thread.join().unwrap_or_else(|_| Err(Error::failed("a flush panicked; this is a bug"))),
+                // No thread is to be had: one after the other.
+                Err(_) => self.file.sync(),
+            };
+            unchanged.and(synced)
+        })
+    }
+
+    /// Holds every chunk of this stream against the state as it is now.
+    fn check_unchanged(&mut self, meter: &mut Meter) -> Result<()> {
+        let source = self.job.source;
+        for chunk in &self.chunks {
+            meter.check()?;
+            let (offset, len) = (chunk.offset, chunk.user_bytes as usize);
+            let view = source.view(offset, len);
+            let user = match &view {
+                Some(view) => &view[..len],
+                None => {
+                    source.read(offset, &mut self.staging[..len])?;
+                    &self.staging[..len]
+                }
+            };
+            let (padding, saved) = match self.codec.is_identity() {
+                true => (align_up(len) - len, chunk.stored_digest),
+                false => (0, chunk.user_digest),
+            };
+            let found = timed(&mut meter.thread_time.digest_ns, || {
+                let mut digest = digest_in_parts();
+                digest.update(user);
+                digest.update(&[0; ALIGN][..padding]);
+                digest.finalize()
+            });
+            if found != saved.0 {
+                return Err(changed(offset..offset + len as u64));
+            }
+        }
+        Ok(())
     }
 
     /// Looks at the shard by its name: no manifest names one that is not there, whatever the storage has said.
@@ -219,4 +270,10 @@ impl<'a> Stream<'a> {
         }
         Ok(trailer)
     }
+}
+
+fn changed(range: Range<u64>) -> Error {
+    let what = format!("the state was written to while it was saved: bytes {} to {}", range.start, range.end);
+    let error = Error::failed(format!("{what}. Nothing was replaced"));
+    Error { range: Some(range), ..error }.hint("let nothing write to it until the save has ended, or save a copy")
 }
