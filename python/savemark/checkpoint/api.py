@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from savemark.checkpoint import filling, index, nodes, places, transfer
+from savemark.checkpoint import changed, filling, index, nodes, places, transfer
 from savemark.checkpoint import ranks as several
 from savemark.checkpoint.place import Place
 from savemark.errors import SavemarkError, from_exception, usage
@@ -93,7 +93,13 @@ def save(
 
         def write(trial: str) -> str:
             lent = layout.lent, layout.bytes, calls[0].given, layout.on_gpus, calls[1].given
-            return engine.save_state(trial, text, *lent)
+            try:
+                return engine.save_state(trial, text, *lent)
+            except Exception as error:
+                known = changed.explained(error, text)
+                if known is None:
+                    raise
+                raise known from error
 
         return transfer.save(str(where), write, options, keep)
 
