@@ -23,6 +23,7 @@ fn refusal(codec: CodecName, streams: u32, change: impl Fn(&mut Value)) -> Error
     let error = restore(&*storage, &Discard, &options, &mut Default::default(), &Default::default())
         .expect_err("it was accepted");
     assert_eq!(listed.damage, Some(error.to_string()), "list says what verify says");
+    assert_eq!(listed.newer, error.kind == Kind::Refused);
     assert!(error.message.contains(MANIFEST) && error.hint.is_some(), "{error}");
     error
 }

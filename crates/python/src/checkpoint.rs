@@ -24,8 +24,8 @@ use crate::{json, raise, watch};
 /// The members of a state in memory: its tree, dtypes and shapes, then the bytes of all tensors.
 const INDEX: &str = STATE_INDEX;
 const DATA: &str = "savemark-state.bin";
-/// An index that is larger was not written by us.
-const INDEX_MAX: u64 = 1 << 30;
+/// Bytes of an index: some hundred thousand tensors. What reads it needs many times as much memory for its dicts.
+const INDEX_MAX: u64 = 64 << 20;
 
 /// Caller's memory, and where it starts in the data.
 type Lent = Vec<(u64, PyBuffer<u8>)>;
@@ -148,6 +148,14 @@ fn save_state(
     released: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let trial = parse(py, trial)?;
+    if index.len_bytes() as u64 > INDEX_MAX {
+        let message =
+            format!("the state's keys and shapes take {} bytes; at most {INDEX_MAX} are saved", index.len_bytes());
+        return Err(raise(
+            py,
+            Error::usage(message).hint("save parts of it as checkpoints of their own, or longer tensors"),
+        ));
+    }
     let mut files = vec![(INDEX.to_string(), index.len_bytes() as u64, 0o644)];
     if data_bytes > 0 {
         files.push((DATA.to_string(), data_bytes, 0o644));

@@ -39,7 +39,7 @@ def order(name: str) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class Entry:
-    """A checkpoint, complete or damaged, or what is left of a save that was interrupted."""
+    """A checkpoint, complete, damaged or newer, or what is left of a save that was interrupted."""
 
     name: str
     place: Place
@@ -47,11 +47,13 @@ class Entry:
 
     @property
     def status(self) -> str:
-        """One of `complete`, `damaged`, `interrupted`."""
+        """One of `complete`, `damaged`, `newer` (than this savemark reads), `interrupted`."""
         checkpoint = self.contents["checkpoint"]
         if checkpoint is None:
             # A manifest that cannot be known as one of ours may still stand for what is here.
             return "damaged" if MANIFEST in self.contents["foreign"] else "interrupted"
+        if checkpoint.get("newer"):
+            return "newer"
         return "damaged" if checkpoint["damage"] else "complete"
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("place", metavar="DEST")
 @json_option("what is found")
 def command(place: str, as_json: bool, **options: object) -> None:
-    """List the checkpoints in DEST, oldest first: time, size, codec, complete or damaged.
+    """List the checkpoints in DEST, oldest first: time, size, codec, complete, damaged or newer.
 
     Where DEST is none and holds none that are numbered, those directly in it are listed, by name.
     Data is not read: `savemark verify` does that.

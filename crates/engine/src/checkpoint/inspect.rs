@@ -28,6 +28,8 @@ pub struct Contents {
 pub struct Summary {
     /// Why it cannot be restored; `None` if manifest and shards are there and as long as they should be.
     pub damage: Option<String>,
+    /// Whether a newer savemark can restore it: then it is not damaged, only not for this one.
+    pub newer: bool,
     /// Identity of the save; empty if the manifest cannot be read, like all that follows.
     pub id: String,
     /// When it was saved, nanoseconds since 1970.
@@ -62,6 +64,7 @@ impl Summary {
     pub fn of(manifest: &Manifest) -> Self {
         Self {
             damage: None,
+            newer: false,
             id: manifest.id.clone(),
             saved_unix_ns: manifest.saved_unix_ns(),
             codec: manifest.codec.name().into(),
@@ -109,7 +112,8 @@ fn look(storage: &dyn Storage) -> Result<(Contents, Vec<Unneeded>)> {
     let checkpoint = match existing {
         Existing::Absent | Existing::Foreign(_) => None,
         Existing::Damaged(_, error) | Existing::Newer(error) => {
-            Some(Summary { damage: Some(error.to_string()), ..Default::default() })
+            let newer = error.kind == Kind::Refused;
+            Some(Summary { damage: Some(error.to_string()), newer, ..Default::default() })
         }
         Existing::Readable(_) => Some(summary(storage)?),
     };
