@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from hostile import MIB, Commands, case
 
 ID = "0123456789abcdef-00000001"
