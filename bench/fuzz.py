@@ -1,4 +1,4 @@
-"""Mutates result files for the readers, as long as it is told.
+"""Mutates result files, run folders and studies for their readers, as long as it is told.
 
     python bench/fuzz.py 600                    # every reader, ten minutes each
     python bench/fuzz.py 600 fio ior --jobs 2   # two of them, side by side
@@ -20,6 +20,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = 1000  # between two looks at the clock
+READERS, RUNS = "tests/test_fuzz_readers.py", "tests/test_fuzz_runs.py"
+VALUES = f"{RUNS}::test_no_value_makes_a_report_crash_hang_or_blame_savemark"
+# What else is read from outside, and its test.
+OTHERS = {
+    "run-records": f"{VALUES}[records]",
+    "run-head": f"{VALUES}[head]",
+    "run-bytes": f"{RUNS}::test_no_bytes_do",
+    "study": f"{RUNS}::test_no_study_does",
+}
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ def fuzz(name: str, seconds: float) -> Turn:
 
 def tried(name: str, seed: int) -> str:
     """Tries some files in a process of its own; returns what it said if one was too much."""
-    test = f"tests/test_fuzz_readers.py::test_no_file_makes_a_reader_crash_hang_or_lie[{name}]"
+    test = OTHERS.get(name, f"{READERS}::test_no_file_makes_a_reader_crash_hang_or_lie[{name}]")
     environment = {**os.environ, "SAVEMARK_FUZZ_EXAMPLES": str(EXAMPLES)}
     environment["PYTHONPATH"] = str(ROOT / "python")
     done = subprocess.run(
@@ -78,7 +87,7 @@ def main() -> int:
     from savemark.records.importers import STUDIES
     from savemark.tools import NAMES
 
-    readers = [*NAMES, *STUDIES]
+    readers = [*NAMES, *STUDIES, *OTHERS]
     said = arguments(readers)
     failed = False
     with ThreadPoolExecutor(said.jobs) as pool:
