@@ -20,6 +20,7 @@ from savemark.records.imported import read
 from savemark.records.io500 import PHASES, recomputed
 from savemark.records.names import Pattern
 from savemark.report.analysis import analyse
+from savemark.report.write import write as write_report
 from savemark.tools.source import Source
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
@@ -286,3 +287,9 @@ def test_names_that_say_another_number_of_segments_than_the_command(tmp_path):
             by_hand.add(path.name)
     assert wrong == by_hand
     assert len(wrong) == 10
+
+
+@pytest.mark.parametrize("other", ["b_mixed.json", "m_jobs.json"])
+def test_a_report_of_results_of_which_some_have_no_percentiles_is_made(tmp_path, other):
+    readings = [read(Source.of(DATA / "made" / name)) for name in ("a_group_plus.json", other)]
+    assert write_report(write_folder(readings, tmp_path / "run", HEAD)).exists()

@@ -94,7 +94,8 @@ def panels(analysis: Analysis, part: str) -> list[Panel]:
             head = " · ".join(word for word in (title, str(phase)) if word)
             name = place.line.name if place.line else None
             lines = _lines(mine, name, place.line) if name else [Line("", mine)]
-            drawn.append(Panel(head, chart(lines, place.across, unit)))
+            if _values(lines, place.across, unit, median_with_interval)[0]:
+                drawn.append(Panel(head, chart(lines, place.across, unit)))
     return drawn
 
 
@@ -146,7 +147,7 @@ def chart(
     colour, shape = level_scale("", names)
     legend = alt.Legend(columns=min(len(names), 6)) if names != [""] else None
     x, wide = _x(across)
-    highest = max(row["high"] for row in middles)
+    highest = max((row["high"] for row in middles), default=0.0)
     lowest = min((row["low"] for row in middles if row["low"] > 0), default=highest)
     log = highest > LOG_FROM * lowest if logarithmic is None else logarithmic
     scale = (

@@ -31,13 +31,18 @@ def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     for (setting,), part in rows.group_by("setting", maintain_order=True):
         order.append((median(part["elapsed_ns"].to_list()), setting))
         for point, label in POINTS.items():
-            found = part[f"latency_{point}_ns"].to_list()
+            # Of files of others some have percentiles, some a mean alone.
+            found = part[f"latency_{point}_ns"].drop_nulls().to_list()
+            if not found:
+                continue
             # Percentiles of several runs cannot be averaged: the median run, or the worst of all.
             value = max(found) if point == "max" else median(found)
             values.append(
                 {"setting": setting, "point": label, "ms": max(value, 1) / 1e6}
                 | {"tip": f"{setting}: {label} {span(value)} per I/O"}
             )
+    if not values:
+        return None
     settings = [setting for _, setting in sorted(order)]
     scale, _ = seconds_scale([row["ms"] for row in values])
     x = alt.X(
