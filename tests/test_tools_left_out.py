@@ -39,7 +39,7 @@ def test_what_a_tool_can_do_runs_and_the_rest_is_named(savemark, study, place, t
     foreign.need("dd")
     done = savemark("run", study, place, "--out", "out")
     assert done.returncode == 0, done.stderr
-    said = f"unavailable on {place}: workers=2|4 tool=dd (2 settings left out): {REASON}"
+    said = f"unavailable on {place}: workers 2|4, tool dd (2 settings left out): {REASON}"
     assert said in " ".join(done.stderr.split())
     lines = [json.loads(line) for line in (tmp_path / "out/records.jsonl").read_text().splitlines()]
     ran = sorted((e["factors"]["workers"], e["factors"]["tool"]) for e in lines)
@@ -66,8 +66,8 @@ def test_a_dry_run_says_it_and_lists_what_would_run(savemark, study, place):
     shown = savemark("run", study, place, "--dry-run").stdout
     assert f"(2 settings left out): {REASON}" in shown
     settings = next(line for line in shown.splitlines() if line.startswith("settings"))
-    assert "workers=1 tool=dd" in settings
-    assert "workers=2 tool=dd" not in settings
+    assert "workers 1, tool dd" in settings
+    assert "workers 2, tool dd" not in settings
     facts = json.loads(savemark("run", study, place, "--dry-run", "--json").stdout)
     assert {"workers": 1, "tool": "dd"} in facts["settings"]
     assert {"workers": 4, "tool": "dd"} not in facts["settings"]

@@ -126,7 +126,7 @@ def _settings(study: Study, labels: list[str]) -> str:
     """Every setting by name, or where they are many, what they are made of."""
     cells = study.measured(labels)
     if len(cells) <= NAMED:
-        return ", ".join(setting(cell) if cell else study.workload for cell in cells)
+        return "; ".join(setting(cell) if cell else study.workload for cell in cells)
     parts = []
     for name, part in zip(study.parts or [""], study.sections(), strict=True):
         factors = " × ".join(

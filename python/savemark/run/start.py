@@ -138,7 +138,7 @@ def missing_lines(study: Study) -> list[str]:
     for (label, reason), some in found.items():
         count = sum(each.cells for each in some)
         left_out = "1 setting" if count == 1 else f"{count} settings"
-        names = ", ".join(each.name for each in some[:NAMED])
+        names = "; ".join(each.name for each in some[:NAMED])
         names += f" and {len(some) - NAMED} more" if len(some) > NAMED else ""
         lines.append(f"unavailable on {label}: {names} ({left_out} left out): {reason}")
     return lines

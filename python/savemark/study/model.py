@@ -44,7 +44,7 @@ class Missing:
 
     @property
     def name(self) -> str:
-        """What is missing, for people: `part a storage=gds`; all of it where no factor tells."""
+        """What is missing, for people: `a, storage gds`; all of it where no factor tells."""
         return setting(self.levels) if self.levels else EVERY
 
     @property
