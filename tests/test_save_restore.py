@@ -116,7 +116,7 @@ def test_damage_is_found_and_leaves_nothing_behind(savemark, model, tmp_path):
     assert not list(tmp_path.glob("out*"))
     shard.unlink()
     assert "damaged" in savemark("list", "ck").stdout
-    (tmp_path / "ck" / "manifest.json").write_text('{"format":"savemark-checkpoint"')
+    (tmp_path / "ck" / "manifest.json").write_text('{"format":"savemark-checkpoint","version":1,')
     assert savemark("verify", "ck").returncode == 4
     assert savemark("save", model, "ck").returncode == 0, "a damaged one may be replaced"
     assert savemark("verify", "ck").returncode == 0
