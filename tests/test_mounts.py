@@ -23,6 +23,7 @@ STUDY = """
 name: mounted
 budget: 1m
 repeats: 1
+checks: {{HC-13: {{block_below: 0}}}}
 mount: [{mount}]
 trial: {{workload: {workload}, storage: posix, direct: false, payload: random, {options}}}
 """
@@ -280,7 +281,7 @@ def test_a_wrong_mount_is_told_with_its_line(study, mount, said):
 
     with pytest.raises(SavemarkError) as error:
         load(study(mount), Keys.load())
-    assert "mounted.yaml:5: mount:" in error.value.message
+    assert "mounted.yaml:6: mount:" in error.value.message
     assert said in f"{error.value.message} {error.value.hint}"
 
 
