@@ -284,7 +284,7 @@ def test_a_level_that_is_refused_is_tried_once_left_out_and_reported(tmp_path, m
     assert (outcome.tally.ok, outcome.tally.failed) == (4, 0)
     tried = [trial for trial, progress in made[0].tried if progress is None and trial["direct"]]
     assert len([t for t in tried if t["workload"] == "sequential"]) == 1, "one small trial"
-    assert "unavailable on here: direct=True (2 settings left out)" in capsys.readouterr().err
+    assert "unavailable on here: direct True (2 settings left out)" in capsys.readouterr().err
     head = json.loads((tmp_path / "run" / "run.json").read_text())
     assert len(head["plan"]) == 4
     assert not head["asked"]["missing"]
