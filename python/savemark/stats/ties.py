@@ -180,7 +180,9 @@ def _signs(repeats: int) -> Array:
     rng, numbers = np.random.default_rng(SEED), np.arange(MOST_FLIPS)
     columns = rng.choice(numbers[1:], size=repeats, replace=repeats >= MOST_FLIPS)
     common = numbers[:, np.newaxis] & columns
-    bits = sum(common >> place & 1 for place in range(MOST_FLIPS.bit_length() - 1))
+    bits: Array = np.zeros_like(common)
+    for place in range(MOST_FLIPS.bit_length() - 1):
+        bits += common >> place & 1
     return 1.0 - 2.0 * (bits % 2)
 
 
