@@ -57,12 +57,6 @@ impl MemoryState {
     pub fn capacity(&self) -> u64 {
         self.arena.len() as u64
     }
-
-    /// The whole state.
-    pub fn buffer(&self) -> Buffer {
-        // SAFETY: used for reading a state that nobody writes.
-        unsafe { self.arena.buffer(0, align_up(self.bytes as usize).max(ALIGN)) }
-    }
 }
 
 impl Source for MemoryState {

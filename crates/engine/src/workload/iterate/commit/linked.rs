@@ -14,10 +14,15 @@ use crate::worker::timed;
 use crate::workload::iterate::file::{HEADER_BYTES, Header};
 use crate::workload::iterate::turn::Turn;
 
+/// A write has its length in 32 bits, and the kernel moves no 2 GiB at once.
+const MOST: usize = 1 << 30;
+
 /// See the [module](self).
 pub struct Linked {
     file: File,
     path: PathBuf,
+    /// Bytes of one write.
+    most: usize,
     /// One per thread.
     rings: Vec<Mutex<IoUring>>,
 }
@@ -27,14 +32,16 @@ impl Linked {
     pub fn new(file: File, path: PathBuf, workers: usize) -> Result<Self> {
         uring::probe()?;
         let ring = |_| IoUring::new(4).map(Mutex::new).map_err(|e| Error::io("make a ring for", &path, e));
-        Ok(Self { rings: (0..workers).map(ring).collect::<Result<_>>()?, file, path })
+        Ok(Self { rings: (0..workers).map(ring).collect::<Result<_>>()?, file, path, most: MOST })
     }
 
-    /// Writes `bytes` at `offset` and syncs. A write that comes back short breaks the chain: the rest goes in another.
+    /// Writes `bytes` at `offset` and syncs. What is too long for one write goes in several chains, as does the rest of a write
+    /// that comes back short, which breaks its chain.
     fn write_and_sync(&self, ring: &mut IoUring, mut bytes: &[u8], mut offset: u64) -> std::io::Result<()> {
         let file = types::Fd(self.file.as_raw_fd());
         loop {
-            let write = opcode::Write::new(file, bytes.as_ptr(), bytes.len() as u32).offset(offset).build();
+            let write =
+                opcode::Write::new(file, bytes.as_ptr(), bytes.len().min(self.most) as u32).offset(offset).build();
             let chain =
                 [write.flags(squeue::Flags::IO_LINK).user_data(0), opcode::Fsync::new(file).build().user_data(1)];
             // SAFETY: the bytes and the file outlive the two completions that are waited for here.
@@ -87,5 +94,22 @@ impl Commit for Linked {
             go(turn, bytes, HEADER_BYTES + start)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_for_one_write_is_written_whole() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_path_buf();
+        let linked = Linked { most: 5000, ..Linked::new(file.reopen().unwrap(), path.clone(), 1).unwrap() };
+        for len in [1, 5000, 5001, 17_000] {
+            let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+            linked.write_and_sync(&mut linked.rings[0].lock().unwrap(), &bytes, 7).unwrap();
+            assert!(std::fs::read(&path).unwrap()[7..7 + len] == bytes, "{len}");
+        }
     }
 }
