@@ -86,14 +86,21 @@ impl Arena {
     }
 
     /// Cuts the arena into buffers of `size` bytes, a multiple of [`ALIGN`].
-    pub fn cut(self: &Arc<Self>, size: usize) -> Vec<Buffer> {
-        self.cut_some(size, usize::MAX)
+    ///
+    /// # Safety
+    /// As of [`Arena::buffer`], for all of it: whoever cuts it twice has two buffers over the same bytes.
+    pub unsafe fn cut(self: &Arc<Self>, size: usize) -> Vec<Buffer> {
+        // SAFETY: the caller's promise.
+        unsafe { self.cut_some(size, usize::MAX) }
     }
 
     /// As [`Arena::cut`], at most so many: an arena that an earlier trial has left may be far larger than this one needs.
-    pub fn cut_some(self: &Arc<Self>, size: usize, most: usize) -> Vec<Buffer> {
+    ///
+    /// # Safety
+    /// As of [`Arena::cut`].
+    pub unsafe fn cut_some(self: &Arc<Self>, size: usize, most: usize) -> Vec<Buffer> {
         assert!(size > 0 && size.is_multiple_of(ALIGN));
-        // SAFETY: the ranges are disjoint.
+        // SAFETY: the ranges are disjoint, and nobody else's, by the caller's promise.
         (0..most.min(self.len / size)).map(|i| unsafe { self.buffer(i * size, size) }).collect()
     }
 

@@ -114,8 +114,9 @@ pub struct Phase {
     /// Thread time, summed over workers (never on one axis with wall time).
     pub thread_time: ThreadTime,
     /// Latency of one I/O, from when it was handed to the storage until its completion was seen; absent where the phase has none.
-    /// Making its data is not in it, waiting for a thread that is busy with other data is. A read has then arrived. A write was
-    /// taken: by the device, by the page cache, or, into an object, by the upload whose parts are on their way.
+    /// Making its data is not in it, waiting for a thread that is busy with other data is. A read has then arrived; a write was
+    /// taken by the device or the page cache, or a whole object stored. Absent, too, where an upload takes what is written into
+    /// an object: its requests end later, and are not those of single writes.
     pub latency: Option<Latency>,
     /// Latency of one sync; absent where the phase has none.
     pub sync_latency: Option<Latency>,

@@ -112,7 +112,9 @@ impl<'a> Meter<'a> {
     pub fn count(&mut self, done: &[Completion], now_ns: u64) {
         let mut bytes = 0;
         for completion in done {
-            self.latency.record(completion.latency_ns);
+            if let Some(latency_ns) = completion.latency_ns {
+                self.latency.record(latency_ns);
+            }
             bytes += completion.len as u64;
         }
         self.operations += done.len() as u64;
@@ -132,8 +134,10 @@ impl<'a> Meter<'a> {
 
     /// Counts one call that ended at `now_ns` and moved `bytes` without a codec.
     #[inline]
-    pub fn count_call(&mut self, latency_ns: u64, bytes: u64, now_ns: u64) {
-        self.latency.record(latency_ns);
+    pub fn count_call(&mut self, latency_ns: impl Into<Option<u64>>, bytes: u64, now_ns: u64) {
+        if let Some(latency_ns) = latency_ns.into() {
+            self.latency.record(latency_ns);
+        }
         self.operations += 1;
         if bytes > 0 {
             self.stored_bytes += bytes;
@@ -160,9 +164,9 @@ impl<'a> Meter<'a> {
     }
 
     /// Counts an I/O among those of its direction, where they are counted apart.
-    pub fn count_split(&mut self, operation: Operation, latency_ns: u64, bytes: u64) {
+    pub fn count_split(&mut self, operation: Operation, latency_ns: impl Into<Option<u64>>, bytes: u64) {
         if let Some(split) = &mut self.split {
-            split.count(operation, latency_ns, bytes);
+            split.count(operation, latency_ns.into(), bytes);
         }
     }
 
@@ -247,8 +251,12 @@ pub fn timed<T>(spent_ns: &mut u64, work: impl FnOnce() -> T) -> T {
 
 /// Gives this thread a table of open files of its own. The kernel counts references to an open file at each call, with atomic
 /// operations, only where threads share the table: some hundredths of a small read from memory; and those that open and close
-/// files wait for each other. It goes with the thread.
-pub fn own_descriptors() {
-    // SAFETY: the thread opens and closes nothing that others use; refused, all goes on as before, a little slower.
+/// files wait for each other. It goes with the thread. Refused, all goes on as before, a little slower.
+///
+/// # Safety
+/// From here on a descriptor that this thread opens or closes is not opened or closed for the others, and the other way round:
+/// none may change hands between them.
+pub unsafe fn own_descriptors() {
+    // SAFETY: the caller's promise.
     unsafe { libc::unshare(libc::CLONE_FILES) };
 }

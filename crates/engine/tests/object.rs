@@ -232,7 +232,8 @@ fn objects_are_written_from_front_to_back_and_once() {
     let file = storage.create("data").unwrap();
     let mut queue = storage.queue(&[Arc::clone(&file)], 2, &arena).unwrap();
     let mut write = |offset: u64, file: &Arc<dyn File>| {
-        let buffer = arena.cut(4 << 20).swap_remove(0);
+        // SAFETY: the buffer of the write before has come back.
+        let buffer = unsafe { arena.cut(4 << 20) }.swap_remove(0);
         queue.submit(Op { operation: Operation::Write, file: 0, offset, len: 4 << 20, buffer, token: 0 }).unwrap();
         let mut done = Vec::new();
         queue.wait(1, &mut done).unwrap();

@@ -245,7 +245,8 @@ mod tests {
         }
         let tree = TreeSource::open(&ours).unwrap();
         let arena = crate::buffer::Arena::new(128 << 10).unwrap();
-        let mut out = arena.cut(128 << 10).remove(0);
+        // SAFETY: the arena is new, and cut once.
+        let mut out = unsafe { arena.cut(128 << 10) }.remove(0);
         let is_ours = move || tree.read(0, &mut out).is_err() || out.iter().all(|byte| *byte == 1);
         let reader = std::thread::spawn(move || std::iter::repeat_with(is_ours).take(2000).all(|is_ours| is_ours));
         while !reader.is_finished() {

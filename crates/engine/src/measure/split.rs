@@ -23,14 +23,16 @@ pub struct Split {
 
 impl Split {
     /// Counts one I/O.
-    pub fn count(&mut self, operation: Operation, latency_ns: u64, bytes: u64) {
+    pub fn count(&mut self, operation: Operation, latency_ns: Option<u64>, bytes: u64) {
         let share = match operation {
             Operation::Read => &mut self.read,
             Operation::Write => &mut self.write,
         };
         share.operations += 1;
         share.bytes += bytes;
-        share.latency.record(latency_ns);
+        if let Some(latency_ns) = latency_ns {
+            share.latency.record(latency_ns);
+        }
     }
 
     /// Adds another worker's.

@@ -289,8 +289,8 @@ pub struct Completion {
     pub buffer: Buffer,
     /// Bytes moved.
     pub len: usize,
-    /// From submission until the queue saw it complete.
-    pub latency_ns: u64,
+    /// From submission until the queue saw it complete; none of a write that an upload has taken, whose requests end later.
+    pub latency_ns: Option<u64>,
     /// Where it went wrong and why, if it did.
     pub error: Option<Error>,
 }

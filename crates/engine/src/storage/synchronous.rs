@@ -50,7 +50,7 @@ impl<C: Calls> Queue for Synchronous<C> {
     fn submit(&mut self, mut op: Op) -> Result<()> {
         let start = clock::now();
         let error = self.calls.run(&mut op).err();
-        let latency_ns = clock::now() - start;
+        let latency_ns = Some(clock::now() - start);
         self.done.push(Completion { token: op.token, buffer: op.buffer, len: op.len, latency_ns, error });
         Ok(())
     }

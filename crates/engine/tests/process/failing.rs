@@ -46,7 +46,7 @@ impl Queue for Full {
             Operation::Write => self.files[file].write_at(&buffer[..len], offset),
         };
         let error = done.err().map(|e| Error::io("write", self.files[file].path(), e));
-        self.done.push(Completion { token, buffer, len, latency_ns: 1, error });
+        self.done.push(Completion { token, buffer, len, latency_ns: Some(1), error });
         Ok(())
     }
     fn wait(&mut self, _: usize, done: &mut Vec<Completion>) -> Result<u64, Error> {

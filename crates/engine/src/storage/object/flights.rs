@@ -10,11 +10,14 @@ use crate::error::{Error, Result};
 use crate::measure::clock;
 use crate::storage::Completion;
 
+/// When a request was submitted, and how it ended. None for what needed no answer: its time is no latency.
+type Ended = (Option<u64>, Completion);
+
 /// Of one queue.
 pub struct Flights {
     stop: Arc<Stop>,
-    tasks: JoinSet<Completion>,
-    done: Vec<Completion>,
+    tasks: JoinSet<Ended>,
+    done: Vec<Ended>,
 }
 
 impl Flights {
@@ -23,14 +26,14 @@ impl Flights {
         Self { stop: Arc::clone(stop), tasks: JoinSet::new(), done: Vec::new() }
     }
 
-    /// Starts a request.
-    pub fn start(&mut self, request: impl Future<Output = Completion> + Send + 'static) {
-        self.tasks.spawn_on(request, self.stop.runtime.handle());
+    /// Starts a request that was submitted at `start_ns`.
+    pub fn start(&mut self, start_ns: u64, request: impl Future<Output = Completion> + Send + 'static) {
+        self.tasks.spawn_on(async move { (Some(start_ns), request.await) }, self.stop.runtime.handle());
     }
 
-    /// One that ended when it was submitted.
+    /// One that was submitted without a request.
     pub fn ended(&mut self, completion: Completion) {
-        self.done.push(completion);
+        self.done.push((None, completion));
     }
 
     /// Requests that [`Flights::wait`] has not told of yet.
@@ -48,8 +51,12 @@ impl Flights {
         {
             self.take(ended)?;
         }
-        done.append(&mut self.done);
-        Ok(clock::now())
+        let now_ns = clock::now();
+        done.extend(self.done.drain(..).map(|(start_ns, completion)| {
+            let latency_ns = start_ns.map(|start_ns| now_ns.saturating_sub(start_ns));
+            Completion { latency_ns, ..completion }
+        }));
+        Ok(now_ns)
     }
 
     /// As [`crate::storage::Queue::wait_until`].
@@ -72,7 +79,7 @@ impl Flights {
         }
     }
 
-    fn take(&mut self, ended: std::result::Result<Completion, JoinError>) -> Result<()> {
+    fn take(&mut self, ended: std::result::Result<Ended, JoinError>) -> Result<()> {
         self.done.push(ended.map_err(lost)?);
         Ok(())
     }

@@ -32,7 +32,8 @@ impl Pool {
         let free = self.free.lock().expect(HELD).pop();
         let buffer = match free {
             Some(buffer) => buffer,
-            None => Arena::new(self.bytes)?.cut(self.bytes).swap_remove(0),
+            // SAFETY: the arena is new, and cut once.
+            None => unsafe { Arena::new(self.bytes)?.cut(self.bytes) }.swap_remove(0),
         };
         Ok(Part { buffer: Some(buffer), filled: 0, pool: Arc::clone(self) })
     }

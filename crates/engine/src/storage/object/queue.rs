@@ -24,10 +24,10 @@ impl ObjectQueue {
 
     fn read(&mut self, file: Arc<ObjectFile>, op: Op, start_ns: u64) {
         let Op { offset, len, mut buffer, token, .. } = op;
-        self.flights.start(async move {
+        self.flights.start(start_ns, async move {
             let result = file.place.read(&file.key, offset, &mut buffer[..len]).await;
             let error = result.err().map(|e| file.read_error(offset, len, &e));
-            Completion { token, buffer, len, latency_ns: clock::now() - start_ns, error }
+            Completion { token, buffer, len, latency_ns: None, error }
         });
     }
 }
@@ -45,8 +45,7 @@ impl Queue for ObjectQueue {
             (Operation::Write, Ok(file)) => file.append(&op.buffer, op.len, op.offset).err(),
             (operation, Err(_)) => Some(foreign(&*self.files[op.file], operation, op.offset, op.len)),
         };
-        let latency_ns = clock::now() - start_ns;
-        self.flights.ended(Completion { token: op.token, buffer: op.buffer, len: op.len, latency_ns, error });
+        self.flights.ended(Completion { token: op.token, buffer: op.buffer, len: op.len, latency_ns: None, error });
         Ok(())
     }
 

@@ -63,12 +63,12 @@ impl Queue for WholeQueue {
             return Err(io_error(operation, place.url_of(&name).as_ref(), offset, len, why));
         }
         let lent = Arc::clone(&self.lent);
-        self.flights.start(async move {
+        self.flights.start(start_ns, async move {
             let (buffer, error) = match operation {
                 Operation::Read => get(&place, &name, buffer, len).await,
                 Operation::Write => put(&place, &name, buffer, len, lent).await,
             };
-            Completion { token, buffer, len, latency_ns: clock::now() - start_ns, error }
+            Completion { token, buffer, len, latency_ns: None, error }
         });
         Ok(())
     }

@@ -108,7 +108,7 @@ impl<'a> Paced<'a> {
             }
             let Flight { operation, place, due_ns } = self.flights[completion.token as usize];
             self.free_tokens.push(completion.token as usize);
-            let latency_ns = now_ns.saturating_sub(due_ns);
+            let latency_ns = completion.latency_ns.map(|_| now_ns.saturating_sub(due_ns));
             meter.count_call(latency_ns, completion.len as u64, now_ns);
             meter.count_split(operation, latency_ns, completion.len as u64);
             self.worker.look(operation, place, &completion.buffer[..completion.len], meter)?;

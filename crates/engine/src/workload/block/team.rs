@@ -110,7 +110,9 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
         let (here, index) = (meter.index, mine.start + meter.index);
         let (mut seat, mut own) = (None, opened[here].clone());
         if job.opens {
-            own_descriptors(); // or closing them here would leave them open in the table that all share
+            // Or closing them here would leave them open in the table that all share.
+            // SAFETY: this thread opens and closes what it uses, and nothing else.
+            unsafe { own_descriptors() };
             meter.start()?;
             seat = wear_out.map(WearOut::seat);
             own = open(index)?;
@@ -137,7 +139,8 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
             }
             None if storage.calls_block() => {
                 if !alone {
-                    own_descriptors();
+                    // SAFETY: the files were opened before the thread was started, and are closed when it is gone.
+                    unsafe { own_descriptors() };
                 }
                 work(Calls::new(worker, buffers), job, index, meter, wear_out, seat)
             }
@@ -186,7 +189,8 @@ fn work<'s, 'a>(
 fn buffers(job: &Job, arena: &Arc<Arena>, common: &Common, worker: usize) -> Vec<Buffer> {
     let (options, count) = (job.options, job.options.buffers());
     let transfer = align_up(options.transfer());
-    let mut buffers = arena.cut_some(transfer, count);
+    // SAFETY: each worker has an arena of its own, which it cuts once in a phase; the buffers of the phase before are gone.
+    let mut buffers = unsafe { arena.cut_some(transfer, count) };
     if options.direction().writes() && job.marked {
         buffers.iter_mut().for_each(|buffer| Content::new(common).ground(buffer));
     } else if options.direction().writes() && !options.verify {

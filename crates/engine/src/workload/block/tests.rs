@@ -51,7 +51,9 @@ impl Rig {
     fn content(&self, name: &str) -> Vec<u8> {
         let file = self.storage.open(name).unwrap();
         let size = file.size().unwrap() as usize;
-        let mut buffer = crate::buffer::Arena::new(size).unwrap().cut_some(crate::buffer::align_up(size), 1).remove(0);
+        let arena = crate::buffer::Arena::new(size).unwrap();
+        // SAFETY: the arena is new, and cut once.
+        let mut buffer = unsafe { arena.cut_some(crate::buffer::align_up(size), 1) }.remove(0);
         file.read_at(&mut buffer[..size], 0).unwrap();
         buffer[..size].to_vec()
     }

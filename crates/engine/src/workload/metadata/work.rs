@@ -35,7 +35,8 @@ const CHECK_EVERY: u64 = 64;
 impl<'a> Work<'a> {
     /// On the items of `owner`, for the calling thread.
     pub fn new(options: &'a MetadataOptions, common: &Common, directories: &'a Directories, owner: usize) -> Self {
-        own_descriptors();
+        // SAFETY: the calling thread opens and closes what it uses, and nothing else.
+        unsafe { own_descriptors() };
         let (path, directory) = directories.of(owner);
         let mut content = vec![0; options.file_size.0 as usize];
         payload::fill(common.payload, common.seed, 0, &mut content);
