@@ -130,7 +130,7 @@ fn a_gpu_is_emptied_before_the_dump_and_filled_again_when_the_program_goes_on() 
     let phase = try_save(&*storage, odd.pid(), After::Run).unwrap();
     assert_eq!(cuda.calls(), of(&[OFF, BACK].concat(), &pids));
     let names: Vec<_> = phase.stages.iter().map(|stage| stage.name.as_str()).collect();
-    assert_eq!(names, ["open", "gpu", "freeze", "dump", "transfer", "flush", "commit"]);
+    assert_eq!(names, ["gpu", "freeze", "dump", "transfer", "flush", "commit"]);
     assert!(is_running(&pids));
     // The storage fails.
     let failing = Failing::new(Arc::clone(&storage), 1 << 20);
