@@ -31,7 +31,7 @@ CODES = {0, 1, 2, 4, 5}
 # The process tells its own mark; that of wait4 may be its parent's, from which it was forked.
 TELL = """
 import pathlib, resource, runpy, sys
-resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))
 try:
     runpy.run_module("savemark", run_name="__main__", alter_sys=True)
 finally:

@@ -115,7 +115,10 @@ fn look(storage: &dyn Storage) -> Result<(Contents, Vec<Unneeded>)> {
             let newer = error.kind == Kind::Refused;
             Some(Summary { damage: Some(error.to_string()), newer, ..Default::default() })
         }
-        Existing::Readable(_) => Some(summary(storage)?),
+        Existing::Readable(manifest) => {
+            drop(manifest); // it is read again with its shards, and may be long
+            Some(summary(storage)?)
+        }
     };
     Ok((Contents { checkpoint, orphans, foreign }, unneeded))
 }
