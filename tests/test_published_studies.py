@@ -78,7 +78,7 @@ def test_stripes_that_are_not_there_are_left_out_with_the_reason(acceptance):
     folder, done = acceptance
     told = [line for line in done.stderr.splitlines() if "unavailable" in line]
     assert len(told) == 2, "one line for each target"
-    assert "stripe_count=1" in told[0]
+    assert "stripe_count 1" in told[0]
     assert "stripes no files" in told[0]
     assert "savemark-2" not in told[0], "not the folder that is gone by now"
     assert "stripes no files" in (folder / "report.html").read_text()

@@ -22,9 +22,10 @@ _ONE_LINE = _CONTROLS | dict.fromkeys(_INVISIBLE, 0xFFFD)
 _LINES = {code: shown for code, shown in _ONE_LINE.items() if chr(code) not in "\n\t"}
 # What begins a formula in spreadsheets, also after spaces (OWASP, CSV injection).
 _FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20]")
-# What Markdown may take for markup: anywhere, around a word, or where it begins a line.
+# What Markdown may take for markup: anywhere, where it ends the text of a link or of what links
+# refer to, around a word, or where it begins a line.
 _MARKUP = re.compile(
-    r"[\\`*\[\]|]|~(?=~)|(?<=~)~|(?<!\w)_|_(?!\w)"
+    r"[\\`*|]|\](?=[(\[:]|$)|~(?=~)|(?<=~)~|(?<!\w)_|_(?!\w)"
     r"|^(?:>|[#+-](?=[#\s-]|$)|=(?==)|\d+(?=[.)]\s))"
 )
 
@@ -50,6 +51,11 @@ def markdown(text: str) -> str:
     marked = _MARKUP.sub(lambda found: _backslash(found[0]), words)
     # Last, and as entities: not all programs know a backslash before these.
     return marked.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def cell(text: str) -> str:
+    """As `markdown`, in a table, where a space comes next: an interval keeps its brackets."""
+    return markdown(f"{text} ")[:-1]
 
 
 def fenced(text: str, language: str = "") -> list[str]:

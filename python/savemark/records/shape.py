@@ -36,6 +36,12 @@ def number(value: Any) -> None:
     raise _wrong(value, "a number of at least 0")
 
 
+def room(value: Any) -> None:
+    """Whether it is the size of a filesystem: buckets that are mounted claim up to 2^64 bytes."""
+    if value is not None and not (type(value) is int and 0 <= value < 2**64):
+        raise _wrong(value, "a number of bytes")
+
+
 def whole(value: Any) -> None:
     """Whether it is a whole number of at least 0."""
     if value is None or (type(value) is int and 0 <= value < MOST):
@@ -287,13 +293,14 @@ STUDY = part(
         "mounts": each(part({}, rest=text)),
     }
 )
+ROOM = dict.fromkeys(("total_bytes", "free_bytes"), room)
 HOST = part(
     {
         **dict.fromkeys(("hostname", "kernel_release", "os", "transparent_hugepages"), text),
         **dict.fromkeys(("memory", "limits", "tools"), part({}, rest=scalar)),
         "cpu": part({"model": text, "logical": number, "available": number, "cores": number}),
         "libraries": each(text),
-        "target": part({"disk": part({"name": text})}),
+        "target": part({"disk": part({"name": text}), **ROOM}),
     }
 )
 HEAD = part(
@@ -303,7 +310,7 @@ HEAD = part(
         "study": STUDY,
         "host": HOST,
         "targets": each(
-            part({"label": label, "target": label, "facts": part({})}, "label", "target")
+            part({"label": label, "target": label, "facts": part(ROOM)}, "label", "target")
         ),
         "order_seed": whole,
         "plan": each(PLANNED),

@@ -67,7 +67,7 @@ class Table:
         first = self.lines[0].data if self.lines else []
         marks = ["--:" if d.number else "---" for d in first] or ["---"] * len(heads)
         rows = [heads, *([datum.text for datum in line.data] for line in self.lines)]
-        head, *told = ([escape.markdown(text) for text in row] for row in rows)
+        head, *told = ([escape.cell(text) for text in row] for row in rows)
         body = [f"| {' | '.join(cells)} |" for cells in (head, marks, *told)]
         return "\n".join([*body, "", *([escape.markdown(self.note), ""] if self.note else [])])
 
