@@ -71,7 +71,8 @@ pub fn save(
     existing.check_replaceable()?;
     let orphans = job.make_room(if storage.locks() { existing.orphans(&storage.list()?) } else { Vec::new() })?;
 
-    let (team, shards) = job.write(&arenas, control).inspect_err(|_| job.remove_shards())?;
+    let written = job.write(&arenas, control).and_then(|written| source.check_unchanged().map(|()| written));
+    let (team, shards) = written.inspect_err(|_| job.remove_shards())?;
     watch.started(&team);
     watch.stage_until("transfer", shards.iter().map(|s| s.transferred_ns).max().unwrap_or(0));
     watch.stage("flush");

@@ -104,6 +104,13 @@ pub trait Source: Sync {
     fn may_change(&self) -> bool {
         false
     }
+    /// Called when all was read and nothing is replaced yet.
+    ///
+    /// # Errors
+    /// `Failed`, naming it, if something of it has changed since.
+    fn check_unchanged(&self) -> Result<()> {
+        Ok(())
+    }
     /// Copies a range into `out`; bytes between members are zero.
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()>;
     /// The chunks as they come, where nobody knows what there is to save before its end. Until then

@@ -4,6 +4,7 @@ mod walk;
 
 use std::fs;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -88,10 +89,12 @@ impl TreeSource {
     }
 
     fn fill(&self, index: usize, file: &fs::File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let is_cold = *self.cold[index].get_or_init(|| {
+            write_back(file);
+            is_cold(file)
+        });
         let mut done = direct::len(out, offset);
-        if done > 0
-            && !(*self.cold[index].get_or_init(|| is_cold(file)) && direct::read(file, &mut out[..done], offset)?)
-        {
+        if done > 0 && !(is_cold && direct::read(file, &mut out[..done], offset)?) {
             done = 0;
         }
         file.read_exact_at(&mut out[done..], offset + done as u64)
@@ -120,6 +123,15 @@ impl TreeSource {
     }
 }
 
+/// Writes the file's dirty pages out: a program that has mapped one that is dirty already changes it without a trace, and one
+/// that is clean only after the kernel has set the file's time. A filesystem that is all memory has no such pages; nothing
+/// tells there.
+fn write_back(file: &fs::File) {
+    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: a plain system call on an open descriptor.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, flags) };
+}
+
 /// What is cached is faster read from there; what is not should not be put there on its way.
 fn is_cold(file: &fs::File) -> bool {
     let found = cache::residency([file]);
@@ -140,6 +152,18 @@ impl Source for TreeSource {
     }
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+    /// No file was written to after it was read, either.
+    fn check_unchanged(&self) -> Result<()> {
+        self.members.iter().zip(&self.stamps).try_for_each(|(member, stamp)| {
+            let path = self.root.join(&member.name);
+            match fs::symlink_metadata(&path) {
+                Ok(found) if Stamp::of(&found) == *stamp => Ok(()),
+                Ok(_) => Err(changed(&path, "was written to")),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Err(changed(&path, "vanished")),
+                Err(e) => Err(Error::io("look at", &path, e)),
+            }
+        })
     }
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         let mut end = 0;
@@ -197,6 +221,30 @@ mod tests {
         tree.read(4096, &mut out).unwrap();
         let expected = [&[1; 904][..], &[0; 3192], &[2; 100], &[0; 3804]].concat();
         assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn what_a_program_has_mapped_and_writes_to_is_noticed() {
+        use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+        let place = disk();
+        let path = place.path().join("mapped");
+        fs::write(&path, [1; 9000]).unwrap();
+        let file = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a mapping of our own, of a file that is as long, unmapped at the end.
+        let base = unsafe { mmap(std::ptr::null_mut(), 8192, access, MapFlags::SHARED, &file, 0) }.unwrap();
+        let write = |byte: u8| unsafe { base.cast::<u8>().write_volatile(byte) };
+        write(2); // the page is dirty before anything is listed
+        let tree = TreeSource::open(place.path()).unwrap();
+        tree.read(0, &mut [0; 4096]).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20)); // the clock of the filesystem ticks
+        write(3);
+        for error in [tree.read(4096, &mut [0; 4096]), tree.check_unchanged()] {
+            let message = error.unwrap_err().to_string();
+            assert!(message.contains("mapped was written to"), "{message}");
+        }
+        // SAFETY: mapped above.
+        unsafe { munmap(base, 8192) }.unwrap();
     }
 
     #[test]
