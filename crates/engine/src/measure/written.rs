@@ -16,7 +16,7 @@ const LOOKED_AT: u64 = 256;
 /// Bytes whose key decides whether a block is in the sample: of a block that was just marked they are in the processor's cache.
 const HEAD: usize = 64;
 
-/// A sample of the different blocks that were written: those whose key ends in so many zero bits that no more than [`MOST`] are
+/// A sample of the different blocks that were written: those whose key ends in so many zero bits that no more than `MOST` are
 /// known (adaptive sampling: Flajolet, Computing 43, 1990). Which blocks are in it depends on what they hold and not on when they
 /// came, so it tells how many different ones there are among all.
 #[derive(Debug, Default)]

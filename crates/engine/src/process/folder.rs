@@ -1,7 +1,7 @@
 //! A folder for CRIU's sockets and logs: of nobody else, and removed even if savemark is killed, then by the next one.
 //!
 //! A lock says that somebody is at work in it: the number of a process says nothing where containers share a directory. The
-//! kernel drops it with its last holder, savemark or the [guard](super::guard) that ends the matter for it.
+//! kernel drops it with its last holder, savemark or the guard (`guard.rs`) that ends the matter for it.
 
 use std::fs::{self, File, Permissions};
 use std::os::fd::{AsFd, BorrowedFd};
