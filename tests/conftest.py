@@ -1,5 +1,6 @@
 """Fixtures: the fake engine in this process, and as a command of its own."""
 
+import json
 import os
 import signal
 import subprocess
@@ -130,3 +131,85 @@ def program(tmp_path):
     program = live_program.Program(tmp_path)
     yield program
     program.end()
+
+
+@pytest.fixture
+def io(tmp_path):
+    """The options with which this filesystem can be used."""
+    from savemark import _engine
+
+    target = json.loads(_engine.host(str(tmp_path)))["target"]
+    uring = {f["name"]: f["available"] for f in json.loads(_engine.features())}["io_uring"]
+    if target["class"] == "memory":
+        return ["--storage", "posix", "--no-direct"]
+    return [] if uring else ["--storage", "posix"]
+
+
+@pytest.fixture
+def real_savemark(start, io):
+    """Runs `savemark` with the real engine, and with storages that work here, until it ends."""
+
+    def run(*words):
+        options = io if words[0] in ("save", "restore", "verify") else []
+        process = start(*words, *options)
+        out, err = process.communicate(timeout=300)
+        assert "Traceback" not in err, err
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+    return run
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A directory of files: large, small, empty, in subdirectories, with modes."""
+    path = tmp_path / "model"
+    (path / "layers" / "empty").mkdir(parents=True)
+    (path / "weights.bin").write_bytes(os.urandom(5_000_001))
+    (path / "layers" / "0").write_bytes(b"\0" * 70_000)
+    (path / "layers" / "none").touch()
+    (path / "config.json").write_text("{}")
+    (path / "run.sh").write_text("#!/bin/sh\n")
+    (path / "run.sh").chmod(0o750)
+    return path
+
+
+@pytest.fixture
+def options(tmp_path):
+    """The options with which this filesystem can be used."""
+    from savemark import _engine
+
+    target = json.loads(_engine.host(str(tmp_path)))["target"]
+    uring = {f["name"]: f["available"] for f in json.loads(_engine.features())}["io_uring"]
+    if target["class"] == "memory":
+        return {"storage": "posix", "direct": False}
+    return {} if uring else {"storage": "posix"}
+
+
+@pytest.fixture
+def there_and_back(tmp_path, options):
+    """Saves a state and restores it."""
+    import savemark as api
+
+    def there_and_back(state, into=None):
+        api.save(state, tmp_path / "ck", **options)
+        return api.restore(tmp_path / "ck", into, **options)
+
+    return there_and_back
+
+
+@pytest.fixture
+def refusal(tmp_path, options):
+    """The message and hint of what saving, or then restoring into something, is refused with."""
+
+    import savemark as api
+
+    def refusal(state, *into):
+        with pytest.raises(api.SavemarkError) as raised:
+            api.save(state, tmp_path / "ck", **options)
+            assert into, "it was saved"
+            api.restore(tmp_path / "ck", *into, **options)
+        assert raised.value.kind == "usage"
+        assert raised.value.hint
+        return f"{raised.value.message} | {raised.value.hint}"
+
+    return refusal

@@ -15,18 +15,6 @@ DTYPES = ["?", "i1", "<u2", ">i4", "<i8", "<f2", "<f4", ">f8", "<c16", "S5", "<U
 
 
 @pytest.fixture
-def options(tmp_path):
-    """The options with which this filesystem can be used."""
-    from savemark import _engine
-
-    target = json.loads(_engine.host(str(tmp_path)))["target"]
-    uring = {f["name"]: f["available"] for f in json.loads(_engine.features())}["io_uring"]
-    if target["class"] == "memory":
-        return {"storage": "posix", "direct": False}
-    return {} if uring else {"storage": "posix"}
-
-
-@pytest.fixture
 def there_and_back(tmp_path, options):
     def there_and_back(state, into=None, **more):
         report = savemark.save(state, tmp_path / "ck", **options, **more)

@@ -1,6 +1,5 @@
 """What every call of the Python API may raise, and who may call it."""
 
-import json
 import os
 import subprocess
 import sys
@@ -12,16 +11,6 @@ import numpy as np
 import pytest
 
 import savemark
-
-
-@pytest.fixture
-def options(tmp_path):
-    """The options with which this filesystem can be used."""
-    from savemark import _engine
-
-    target = json.loads(_engine.host(str(tmp_path)))["target"]
-    memory = target["class"] == "memory"
-    return {"storage": "posix", **({"direct": False} if memory else {})}
 
 
 @pytest.fixture

@@ -13,41 +13,6 @@ import savemark
 from savemark.checkpoint import filling, index, nodes
 
 
-@pytest.fixture
-def options(tmp_path):
-    """The options with which this filesystem can be used."""
-    from savemark import _engine
-
-    target = json.loads(_engine.host(str(tmp_path)))["target"]
-    memory = target["class"] == "memory"
-    return {"storage": "posix", **({"direct": False} if memory else {})}
-
-
-@pytest.fixture
-def there_and_back(tmp_path, options):
-    def there_and_back(state, into=None):
-        savemark.save(state, tmp_path / "ck", **options)
-        return savemark.restore(tmp_path / "ck", into, **options)
-
-    return there_and_back
-
-
-@pytest.fixture
-def refusal(tmp_path, options):
-    """The message and hint of what saving, or then restoring into something, is refused with."""
-
-    def refusal(state, *into):
-        with pytest.raises(savemark.SavemarkError) as raised:
-            savemark.save(state, tmp_path / "ck", **options)
-            assert into, "it was saved"
-            savemark.restore(tmp_path / "ck", *into, **options)
-        assert raised.value.kind == "usage"
-        assert raised.value.hint
-        return f"{raised.value.message} | {raised.value.hint}"
-
-    return refusal
-
-
 class TestTypes:
     def test_dicts_come_back_as_what_they_were(self, there_and_back):
         state = {

@@ -1,45 +1,10 @@
 """States of torch: what comes back as it was, and what is refused by its name."""
 
-import json
 import warnings
 
 import pytest
 
-import savemark
-
 torch = pytest.importorskip("torch")
-
-
-@pytest.fixture
-def options(tmp_path):
-    """The options with which this filesystem can be used."""
-    from savemark import _engine
-
-    target = json.loads(_engine.host(str(tmp_path)))["target"]
-    memory = target["class"] == "memory"
-    return {"storage": "posix", **({"direct": False} if memory else {})}
-
-
-@pytest.fixture
-def there_and_back(tmp_path, options):
-    def there_and_back(state, into=None):
-        savemark.save(state, tmp_path / "ck", **options)
-        return savemark.restore(tmp_path / "ck", into, **options)
-
-    return there_and_back
-
-
-@pytest.fixture
-def refusal(tmp_path, options):
-    def refusal(state, *into):
-        with pytest.raises(savemark.SavemarkError) as raised:
-            savemark.save(state, tmp_path / "ck", **options)
-            assert into, "it was saved"
-            savemark.restore(tmp_path / "ck", *into, **options)
-        assert raised.value.kind == "usage"
-        return f"{raised.value.message} | {raised.value.hint}"
-
-    return refusal
 
 
 def test_lazy_conjugates_and_negatives_are_filled(there_and_back):
