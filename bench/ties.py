@@ -93,7 +93,7 @@ def power(logs: np.ndarray, loss: float) -> float:
     return len([i for i in slower(changed) if i >= half]) / (len(logs) - half)
 
 
-def told(logs: np.ndarray) -> float:
+def finds_difference(logs: np.ndarray) -> float:
     """Return the power for the difference that the run itself says it would show."""
     findable = group_of_best([dict(enumerate(np.exp(row))) for row in logs]).findable
     return power(logs, findable) if findable is not None else math.nan
@@ -131,7 +131,7 @@ def main() -> None:
                 failed |= low > ALPHA
                 some = [noise(rng, k, n) for _ in range(max(1, runs // 10))]
                 found = [float(np.mean([power(each, loss) for each in some])) for loss in LOSSES]
-                shown = float(np.mean([told(each) for each in some]))
+                shown = float(np.mean([finds_difference(each) for each in some]))
                 print(
                     f"{n:7}  {k:8}  {noise.__name__:16}  {bad / runs:6.1%} "
                     f"[{low:5.1%} {high:5.1%}]         "

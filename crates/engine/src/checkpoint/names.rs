@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_cannot_be_restored_are_told() {
+    fn names_that_cannot_be_restored_are_refused() {
         for name in ["", ".", "..", "/", "/a", "a/", "a//b", "./a", "a/..", "a/../b", "a\0b"] {
             assert!(check(name).is_err(), "{name:?}");
         }

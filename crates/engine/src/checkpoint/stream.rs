@@ -82,8 +82,8 @@ impl<'a> Stream<'a> {
         let trailer = self.write_trailer()?;
         let transferred_ns = clock::now();
         self.file.truncate(self.cursor)?;
-        self.flush(meter)?;
-        meter.sync_latency.record(clock::now() - transferred_ns);
+        let synced_ns = self.flush(meter)?;
+        meter.sync_latency.record(synced_ns);
         self.check_stored()?;
         let shard = Shard {
             name: self.name,
@@ -95,19 +95,23 @@ impl<'a> Stream<'a> {
     }
 
     /// Makes the shard durable. Meanwhile what was saved is held against a state that may have changed: before the
-    /// checkpoint that is there is touched, and while the device works.
-    fn flush(&mut self, meter: &mut Meter) -> Result<()> {
-        if !self.job.source.may_change() {
-            return self.file.sync();
-        }
+    /// checkpoint that is there is touched, and while the device works. Returns the nanoseconds of the sync alone.
+    fn flush(&mut self, meter: &mut Meter) -> Result<u64> {
         let file = Arc::clone(&self.file);
+        let sync = || {
+            let start_ns = clock::now();
+            file.sync().map(|()| clock::now() - start_ns)
+        };
+        if !self.job.source.may_change() {
+            return sync();
+        }
         std::thread::scope(|scope| {
-            let sync = std::thread::Builder::new().spawn_scoped(scope, move || file.sync());
+            let syncing = std::thread::Builder::new().spawn_scoped(scope, sync);
             let unchanged = self.check_unchanged(meter);
-            let synced = match sync {
+            let synced = match syncing {
                 Ok(thread) => thread.join().unwrap_or_else(|_| Err(Error::failed("a flush panicked; this is a bug"))),
                 // No thread is to be had: one after the other.
-                Err(_) => self.file.sync(),
+                Err(_) => sync(),
             };
             unchanged.and(synced)
         })

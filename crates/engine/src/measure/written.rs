@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn repetitions_are_seen_however_far_apart_they_are() {
+    fn repetitions_count_however_far_apart_they_are() {
         for (different, share) in [(1, 1.0), (8, 1.0), (6000, 0.5), (12_000, 0.0)] {
             let found = written(PayloadKind::Random, 12_000, |index| index % different);
             assert!((found.repeated_share - share).abs() < 0.08, "{different}: {found:?}");

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_told_by_the_host_and_not_by_how_the_url_begins() {
+    fn loopback_is_a_property_of_the_host_not_of_a_prefix() {
         let of = |text| Endpoint::parse("NAME", text).unwrap();
         for here in
             ["http://127.0.0.1:9000", "http://127.3.2.1/path", "http://localhost", "http://[::1]:1", "http://LOCALHOST"]

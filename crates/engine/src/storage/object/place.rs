@@ -151,7 +151,7 @@ impl Place {
         self.pages(Some("/"), |page| {
             folders.extend(page.common_prefixes.iter().filter_map(last));
             objects.extend(page.objects.iter().filter_map(stored));
-            self.said(pages::check_count(folders.len() + objects.len()))
+            self.explained(pages::check_count(folders.len() + objects.len()))
         })?;
         objects.sort_by(|a, b| a.name.cmp(&b.name));
         Ok((folders.into_iter().collect(), objects))
@@ -169,12 +169,12 @@ impl Place {
             })?;
             take(page.result)?;
             let Some(next) = page.page_token else { return Ok(()) };
-            self.said(pages.turn(&next))?;
+            self.explained(pages.turn(&next))?;
             mark = Some(next);
         }
     }
 
-    fn said<T>(&self, result: object_store::Result<T>) -> Result<T> {
+    fn explained<T>(&self, result: object_store::Result<T>) -> Result<T> {
         reason::result(result, "list", self, "")
     }
 

@@ -103,7 +103,7 @@ fn tell(what: &str, url: &str, place: &Place, error: &StoreError) -> Error {
     let failed = |why: String| Error::failed(format!("cannot {what} {url}: {why}"));
     let server = &place.endpoint;
     if let Some(why) = unacceptable(error) {
-        return told_by_answer(what, url, place, why);
+        return refused_by_client(what, url, place, why);
     }
     if code == "NoSuchBucket" {
         return failed(format!("there is no bucket `{}` at {server}", place.bucket))
@@ -136,7 +136,7 @@ fn tell(what: &str, url: &str, place: &Place, error: &StoreError) -> Error {
 }
 
 /// An answer that was not taken.
-fn told_by_answer(what: &str, url: &str, place: &Place, why: &Unacceptable) -> Error {
+fn refused_by_client(what: &str, url: &str, place: &Place, why: &Unacceptable) -> Error {
     let (server, is_s3) = (&place.endpoint, place.s3.is_some());
     let failed = |why: String| Error::failed(format!("cannot {what} {url}: {why}"));
     match why {

@@ -79,20 +79,20 @@ pub async fn list(place: &Place) -> Result<Vec<Unfinished>> {
 
 /// Asks for the uploads below `asked`; returns those below `prefix`.
 async fn below(place: &Place, s3: &S3, asked: &str, prefix: &str) -> Result<Vec<Unfinished>> {
-    let told = |result| reason::result(result, "list the uploads of", place, "");
+    let explained = |result| reason::result(result, "list the uploads of", place, "");
     let (mut found, mut markers, mut pages) = (Vec::new(), String::new(), Pages::default());
     loop {
         let query = format!("uploads=&prefix={}{markers}", encoded(asked));
         let page = again(place.options.retries, || page::<UploadsPage>(s3, "", &query)).await;
         let page = reason::result(page, "list the uploads of", place, "")?;
         found.extend(page.uploads.into_iter().filter(|upload| upload.key.starts_with(prefix)));
-        told(pages::check_count(found.len()))?;
+        explained(pages::check_count(found.len()))?;
         if !page.is_truncated || page.next_key_marker.is_empty() {
             return Ok(found);
         }
         let (key, id) = (encoded(&page.next_key_marker), encoded(&page.next_upload_id_marker));
         markers = format!("&key-marker={key}&upload-id-marker={id}");
-        told(pages.turn(&markers))?;
+        explained(pages.turn(&markers))?;
     }
 }
 
