@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::error::{Error, Result};
+use crate::threads;
 
 /// Everything the engine stores starts and ends on such a boundary: the largest alignment direct I/O asks for.
 pub const ALIGN: usize = 4096;
@@ -42,6 +43,8 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 const HUGE: usize = 2 << 20;
+/// What one CPU touches before it takes the next part: most arenas are smaller, and touched by the thread that makes them.
+const TOUCHED: usize = 32 << 20;
 
 impl Arena {
     /// Maps at least `len` bytes and touches every page, so that no later measurement pays for that.
@@ -67,11 +70,20 @@ impl Arena {
         };
         // SAFETY: the mapping is ours. Either is a wish: refused, the arena works with what it gets.
         let _ = unsafe { madvise(base, len, advice) };
-        for page in (0..len).step_by(ALIGN) {
-            // SAFETY: inside the mapping.
-            unsafe { arena.base.as_ptr().add(page).write_volatile(0) };
-        }
+        arena.touch();
         Ok(Arc::new(arena))
+    }
+
+    /// Writes to every page. By all CPUs where there is much of it: the host of a virtual machine gives memory to each of them
+    /// by itself.
+    fn touch(&self) {
+        threads::share_out(self.len.div_ceil(TOUCHED), |part| {
+            let start = part * TOUCHED;
+            for page in (start..self.len.min(start + TOUCHED)).step_by(ALIGN) {
+                // SAFETY: inside the mapping, and no other thread's part.
+                unsafe { self.base.as_ptr().add(page).write_volatile(0) };
+            }
+        });
     }
 
     /// Length in bytes.
@@ -289,13 +301,20 @@ mod tests {
         assert_eq!(huge_bytes(&small), 0, "the kernel was asked for small pages");
     }
 
-    /// Bytes of `arena` on huge pages, as the kernel tells.
+    /// Bytes on huge pages of the mapping that holds `arena`, as the kernel counts them. The kernel joins a mapping with its neighbour
+    /// of the same kind, so the arena need not be its start.
     fn huge_bytes(arena: &Arena) -> u64 {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        let start = format!("{:x}-", arena.as_ptr() as usize);
-        let mapping = maps.lines().skip_while(|line| !line.starts_with(&start));
+        let address = arena.as_ptr() as usize;
+        let mapping = maps.lines().skip_while(|line| !range(line).is_some_and(|range| range.contains(&address)));
         let line = mapping.skip(1).find(|line| line.starts_with("AnonHugePages:")).expect("every mapping has the line");
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    /// The addresses of a mapping, if `line` is the first of its lines: `7f0000000000-7f0000400000 rw-p …`.
+    fn range(line: &str) -> Option<std::ops::Range<usize>> {
+        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+        Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
     }
 
     impl Kept {

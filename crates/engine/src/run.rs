@@ -242,7 +242,9 @@ impl Memory {
             self.sources[place..].rotate_left(1);
         } else {
             if self.sources.len() == STATES_KEPT {
-                self.sources.remove(0); // freed before the next one is made
+                // Freed before the next one is made, which can have the same pages: the host is asked for fewer new ones.
+                let largest = (0..STATES_KEPT).max_by_key(|at| self.sources[*at].0.bytes).expect("there are two");
+                self.sources.remove(largest);
             }
             let state = Arc::new(Self::make(&key)?);
             self.sources.push((key, state));
@@ -281,9 +283,11 @@ impl Memory {
 
     /// Room for a state of `bytes`.
     pub fn destination(&mut self, bytes: u64) -> Result<Arc<MemoryState>> {
-        let state = match self.destination.take() {
-            Some(state) if state.capacity() >= bytes.next_multiple_of(ALIGN as u64) => state,
-            _ => Arc::new(MemoryState::empty(bytes)?),
+        // One that is too small is freed before the next one is made.
+        let large_enough = |state: &Arc<MemoryState>| state.capacity() >= bytes.next_multiple_of(ALIGN as u64);
+        let state = match self.destination.take().filter(large_enough) {
+            Some(state) => state,
+            None => Arc::new(MemoryState::empty(bytes)?),
         };
         self.destination = Some(Arc::clone(&state));
         Ok(state)

@@ -1,4 +1,4 @@
-//! Sizes and durations as people write them: `4k` = `4KiB` = 4096, `5s`, `200ms`.
+//! Sizes and durations as people write them: `4k` = `4KiB` = 4096, `64MB` = 64,000,000, `5s`, `200ms`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,16 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// A number of bytes. Reads `4096`, `4k`, `4KiB`; writes the plain number.
+/// A number of bytes. Reads `4096`, `4k`, `4KiB`, `64MB`; writes the plain number.
+///
+/// A letter alone and `KiB`, `MiB` … are powers of 1024, in any case of their letters. `kB`, `MB` … are powers of 1000; their
+/// `B` is a capital one, as `b` is a bit elsewhere. `units.py` says the same for figures that never reach the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Size(pub u64);
 
-const UNITS: [(&str, u32); 5] = [("k", 10), ("m", 20), ("g", 30), ("t", 40), ("p", 50)];
+/// Letters in the order of their powers, the first one's being 1; of a thousand the SI writes a small `k`.
+const LETTERS: [char; 5] = ['K', 'M', 'G', 'T', 'P'];
 
 impl FromStr for Size {
     type Err = String;
@@ -20,49 +24,50 @@ impl FromStr for Size {
         let text = text.trim();
         let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
-        let number: f64 = number.parse().map_err(|_| format!("`{text}` is not a size; write 4096, 4k or 4KiB"))?;
         let unit = unit.trim_start();
-        let shift = match unit.to_ascii_lowercase().as_str() {
-            "" | "b" => 0,
-            lower => {
-                let found = UNITS.iter().find(|(letter, _)| lower == *letter || lower == format!("{letter}ib"));
-                match found {
-                    Some((_, shift)) => *shift,
-                    None => return Err(unknown_unit(text, unit)),
-                }
-            }
-        };
-        let bytes = number * (1u64 << shift) as f64;
-        if bytes.fract() != 0.0 || bytes >= u64::MAX as f64 {
-            return Err(format!("`{text}` is not a whole number of bytes"));
-        }
-        Ok(Self(bytes as u64))
+        let wrong = || format!("`{text}` is not a size; write 4096, 4k or 4KiB");
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        // In whole numbers: 1.001 × 1000 is not 1001 in binary fractions.
+        let value: u128 = format!("{whole}{fraction}").parse().map_err(|_| wrong())?;
+        let scale = u32::try_from(fraction.len()).ok().and_then(|n| 10u128.checked_pow(n)).ok_or_else(wrong)?;
+        let each = bytes_of(unit).ok_or_else(|| {
+            format!("`{text}` has an unknown unit `{unit}`; write 4k or 4KiB for 4 x 1024 bytes, 4kB for 4 x 1000")
+        })?;
+        let bytes = value.checked_mul(u128::from(each)).filter(|bytes| bytes % scale == 0).map(|bytes| bytes / scale);
+        let fits = bytes.and_then(|bytes| u64::try_from(bytes).ok());
+        fits.map(Self).ok_or_else(|| format!("`{text}` is not a whole number of bytes"))
     }
 }
 
-/// `4kB` may mean 4000 or 4096: refuse it and say both spellings.
-fn unknown_unit(text: &str, unit: &str) -> String {
-    let first = unit.chars().next().unwrap_or(' ').to_ascii_lowercase();
-    match UNITS.iter().find(|(letter, _)| letter.starts_with(first) && unit.len() == 2) {
-        Some((letter, shift)) => format!(
-            "`{text}` is ambiguous; write {0}{1}iB for {0} x {2} bytes, or the plain number of bytes",
-            text.trim_end_matches(unit).trim(),
-            letter.to_uppercase(),
-            1u64 << shift
-        ),
-        None => format!("`{text}` has an unknown unit `{unit}`; write 4096, 4k, 4KiB, 1MiB, 2GiB"),
+/// How many bytes one of a unit is; `None` where there is no such unit.
+fn bytes_of(unit: &str) -> Option<u64> {
+    if ["", "b", "B"].contains(&unit) {
+        return Some(1);
+    }
+    let (first, rest) = unit.split_at(unit.chars().next()?.len_utf8());
+    let first = first.chars().next()?.to_ascii_uppercase();
+    let power = LETTERS.iter().position(|letter| *letter == first)? as u32 + 1;
+    match rest {
+        "B" => Some(1000u64.pow(power)),
+        _ if rest.is_empty() || rest.eq_ignore_ascii_case("ib") => Some(1 << (10 * power)),
+        _ => None,
     }
 }
 
+/// The shortest exact form; of two that are as short the binary one.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (letter, shift) in UNITS.iter().rev() {
-            let unit = 1u64 << shift;
-            if self.0 >= unit && self.0.is_multiple_of(unit) {
-                return write!(f, "{}{}iB", self.0 / unit, letter.to_uppercase());
+        let (mut count, mut named) = (self.0, String::new());
+        for (power, letter) in (1..).zip(LETTERS) {
+            let si = if letter == 'K' { 'k' } else { letter };
+            for (unit, name) in [(1 << (10 * power), format!("{letter}iB")), (1000u64.pow(power), format!("{si}B"))] {
+                let found = self.0 / unit;
+                if self.0.is_multiple_of(unit) && found > 0 && found.to_string().len() < count.to_string().len() {
+                    (count, named) = (found, name);
+                }
             }
         }
-        write!(f, "{}", self.0)
+        write!(f, "{count}{named}")
     }
 }
 
@@ -83,7 +88,7 @@ impl JsonSchema for Size {
         true
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": ["integer", "string"], "format": "size", "unit": "bytes", "examples": ["4KiB", 1048576]})
+        json_schema!({"type": ["integer", "string"], "format": "size", "unit": "bytes", "examples": ["4KiB", "64MB", 1048576]})
     }
 }
 
@@ -160,9 +165,23 @@ mod tests {
 
     #[test]
     fn reads_what_people_write() {
-        for (text, bytes) in
-            [("4k", 4096), ("4KiB", 4096), ("4096", 4096), ("1.5M", 3 << 19), ("2 GiB", 2 << 30), ("0", 0)]
-        {
+        for (text, bytes) in [
+            ("4k", 4096),
+            ("4KiB", 4096),
+            ("4kib", 4096),
+            ("4096", 4096),
+            ("4096B", 4096),
+            ("1.5M", 3 << 19),
+            ("2 GiB", 2 << 30),
+            ("16P", 16 << 50),
+            ("0", 0),
+            ("4kB", 4000),
+            ("4KB", 4000),
+            ("64MB", 64_000_000),
+            ("5.68TB", 5_680_000_000_000),
+            ("1.001kB", 1001),
+            ("2 GB", 2_000_000_000),
+        ] {
             assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
         }
         assert_eq!("200ms".parse(), Ok(Span(200_000_000)));
@@ -170,10 +189,11 @@ mod tests {
     }
 
     #[test]
-    fn refuses_the_ambiguous_and_says_how_to_write_it() {
-        let hint = "4kB".parse::<Size>().unwrap_err();
-        assert!(hint.contains("4KiB") && hint.contains("1024"), "{hint}");
-        for text in ["", "k", "4x", "4kiB4", "-1", "0.3"] {
+    fn refuses_what_is_no_unit_and_says_how_to_write_it() {
+        // A small b is a bit elsewhere.
+        let told = "4mb".parse::<Size>().unwrap_err();
+        assert!(told.contains("4KiB") && told.contains("1024") && told.contains("4kB"), "{told}");
+        for text in ["", "k", "4x", "4ä", "4kiB4", "4kBB", "-1", "0.3", "0.5001kB", "1.2.3M", ".", "99999P", "4E"] {
             assert!(text.parse::<Size>().is_err(), "{text}");
         }
         assert!("5 parsecs".parse::<Span>().is_err());
@@ -181,8 +201,20 @@ mod tests {
 
     #[test]
     fn prints_the_shortest_exact_form() {
-        assert_eq!(Size(4096).to_string(), "4KiB");
-        assert_eq!(Size(3 << 20).to_string(), "3MiB");
-        assert_eq!(Size(1000).to_string(), "1000");
+        for (bytes, text) in [
+            (4096, "4KiB"),
+            (3 << 20, "3MiB"),
+            (999, "999"),
+            (1000, "1kB"),
+            (64_000_000, "64MB"),
+            (1_024_000, "1000KiB"),
+            (1_048_576_000, "1000MiB"),
+            (5_000_000_000_000, "5TB"),
+            (0, "0"),
+            (u64::MAX, "18446744073709551615"),
+        ] {
+            assert_eq!(Size(bytes).to_string(), text);
+            assert_eq!(text.parse(), Ok(Size(bytes)));
+        }
     }
 }

@@ -229,7 +229,7 @@ mod tests {
         assert!(message.contains("fixed_buffers") && hint.contains("uring"), "{message} {hint}");
         let (_, hint) = refused(r#"{"workload":"chekpoint","storage":"null"}"#);
         assert!(hint.contains("checkpoint"), "{hint}");
-        let (message, _) = refused(r#"{"workload":"checkpoint","storage":"null","size":"4kB"}"#);
+        let (message, _) = refused(r#"{"workload":"checkpoint","storage":"null","size":"4mb"}"#);
         assert!(message.contains("size") && message.contains("KiB"), "{message}");
     }
 

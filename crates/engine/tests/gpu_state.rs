@@ -13,6 +13,7 @@ use savemark_engine::checkpoint::state::lay_out;
 use savemark_engine::commands::{Place, Report};
 use savemark_engine::control::Control;
 use savemark_engine::device::cuda::{self, Memory};
+use savemark_engine::ranks::Placement;
 use savemark_engine::record::Record;
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
@@ -34,6 +35,8 @@ struct Counts {
     streams: u64,
     events: u64,
     pinned_bytes: u64,
+    /// Into GPUs, on streams.
+    copies_in: u64,
 }
 
 impl StandIn {
@@ -59,10 +62,10 @@ impl StandIn {
     }
 
     fn counts(&self) -> Counts {
-        let mut counts = [0; 4];
+        let mut counts = [0; 5];
         (self.counts)(counts.as_mut_ptr());
-        let [unpinned, streams, events, pinned_bytes] = counts;
-        Counts { unpinned, streams, events, pinned_bytes }
+        let [unpinned, streams, events, pinned_bytes, copies_in] = counts;
+        Counts { unpinned, streams, events, pinned_bytes, copies_in }
     }
 }
 
@@ -110,6 +113,30 @@ fn a_generated_state_goes_out_of_gpus_and_back_into_them() {
         let after = stand_in.counts();
         assert_eq!((after.unpinned, after.streams, after.events), (before.unpinned, 0, 0), "{keys}");
     }
+}
+
+#[test]
+fn ranks_start_the_restore_that_is_measured_together() {
+    let Some(stand_in) = StandIn::new() else { return };
+    let (count, place) = (stand_in.counts, place());
+    let copies_in = move || {
+        let mut counts = [0; 5];
+        (count)(counts.as_mut_ptr());
+        counts[4]
+    };
+    let (before, met) = (copies_in(), Arc::new(Mutex::new(Vec::new())));
+    let seen = Arc::clone(&met);
+    let meet = move |at: &str, numbers: &[u64], _: Option<&Error>| {
+        seen.lock().unwrap().push((at.to_string(), copies_in()));
+        Ok(numbers.to_vec())
+    };
+    let alone = Placement { rank: 0, ranks: 1, first_here: 0, nodes: 1, per_node: 1 };
+    let warm = trial(place.path(), r#""state":"gpu","size":"3MiB","cache":"warm","direct":false"#);
+    Engine::new().run(&warm, &Control::among(alone, Box::new(meet))).unwrap();
+    let met = met.lock().unwrap();
+    let at_start = met.iter().find(|(at, _)| at == "the start of restore").unwrap_or_else(|| panic!("{met:?}")).1;
+    let each = (copies_in() - before) / 2;
+    assert_eq!((each > 0, at_start - before), (true, each), "the warm-up came first, alone: {met:?}");
 }
 
 #[test]

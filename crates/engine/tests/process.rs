@@ -16,7 +16,9 @@ use savemark_engine::payload::PayloadKind;
 use savemark_engine::process::criu::Criu;
 use savemark_engine::process::program::{Kind, Program};
 use savemark_engine::process::{self, After, DumpOptions, Restored, tree};
+use savemark_engine::run::Engine;
 use savemark_engine::storage::{self, Storage, posix::PosixOptions, uring::UringOptions};
+use savemark_engine::trial::Trial;
 use savemark_engine::{Error, Kind as Why};
 
 #[path = "process/failing.rs"]
@@ -97,6 +99,26 @@ fn does_not_run(program: &Program) {
     std::thread::sleep(Duration::from_millis(30));
     assert_eq!(program.counter(), before, "it runs");
     assert!(!program.is_alive(), "a process is left: {:?}", tree::state(program.pid));
+}
+
+#[test]
+fn a_trial_removes_no_checkpoint_that_it_has_not_made() {
+    if !criu() {
+        return;
+    }
+    let place = disk();
+    let storage = uring(place.path());
+    let mut program = start(Kind::Memory, MIB);
+    save(&*storage, &program, &options(CodecName::None, 1)).unwrap();
+    let keys = format!(r#""workload":"process","storage":"uring","target":"{}","size":"1MiB""#, place.path().display());
+    for mode in ["stream", "tmpfs", "images"] {
+        let trial = format!(r#"{{{keys},"mode":"{mode}","codec":"none","streams":0}}"#);
+        let trial = Trial::parse(&trial).unwrap();
+        let error = Engine::new().run(&trial, &Control::default()).unwrap_err();
+        assert!(error.to_string().contains("checkpoint"), "{mode}: {error}");
+    }
+    restore(&*storage).unwrap();
+    runs(&mut program);
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub struct CheckpointOptions {
     /// go on when all is copied. When left out: as much as that takes, up to half of the memory that there is, which the ranks of
     /// a node share.
     pub staging: Option<Size>,
-    /// What happens to a chunk between memory and storage.
+    /// How each chunk is compressed on its way to the storage; `none` and `tar` leave it as it is.
     pub codec: CodecName,
     /// Level of the codec; its default (1) when left out.
     pub level: Option<i32>,

@@ -26,7 +26,7 @@ static _Thread_local int *current;
 static struct { Address start; size_t len; int device; } blocks[MOST];
 static struct { char *start; size_t len; } pins[MOST];
 // Counters and knobs of the tests.
-static unsigned long unpinned, streams_alive, events_alive, pinned_bytes, working;
+static unsigned long unpinned, streams_alive, events_alive, pinned_bytes, copies_in, working;
 static long fail_copy_after = -1, fail_pin_after = -1;
 
 static int device_now(void) { return current ? (int)(current - contexts) : -1; }
@@ -189,7 +189,7 @@ static int start(void *which, Address device, void *memory, size_t len, int out)
   pthread_mutex_lock(&lock);
   int i = 0;
   while (i < MOST && !(pins[i].len && (char *)memory >= pins[i].start && (char *)memory + len <= pins[i].start + pins[i].len)) i++;
-  unpinned += i == MOST;
+  unpinned += i == MOST, copies_in += !out;
   *stream->last = copy, stream->last = &copy->next, stream->queued++;
   pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&lock);
@@ -261,9 +261,10 @@ int cuCtxSynchronize(void) {
   return 0;
 }
 void standin_fail(long copy_after, long pin_after) { fail_copy_after = copy_after, fail_pin_after = pin_after; }
-/// Copies from memory that was not pinned, streams and events alive, bytes pinned.
+/// Copies from memory that was not pinned, streams and events alive, bytes pinned, copies into GPUs on streams.
 void standin_counts(unsigned long *counts) {
   counts[0] = unpinned, counts[1] = streams_alive, counts[2] = events_alive, counts[3] = pinned_bytes;
+  counts[4] = copies_in;
 }
 
 // ---- cuFile ----

@@ -8,6 +8,10 @@ use crate::checkpoint::settle::settle;
 use crate::error::{Error, Result};
 use crate::payload::marks::Marks;
 use crate::payload::{self, BLOCK, PayloadKind};
+use crate::threads;
+
+/// What one CPU generates before it takes the next part.
+const PART: usize = 4 << 20;
 
 /// A state in memory: the source of a measured save, or the destination of a restore.
 #[derive(Debug)]
@@ -22,12 +26,15 @@ impl MemoryState {
     pub fn generate(kind: PayloadKind, seed: u64, bytes: u64) -> Result<Self> {
         let mut state = Self::empty(bytes)?;
         (state.members, state.bytes) = lay_out([("state.bin".to_string(), bytes, 0o644)]);
-        // SAFETY: the arena is new, and nobody else has it yet.
-        for (index, mut buffer) in unsafe { state.arena.cut(ALIGN) }.into_iter().enumerate() {
-            let offset = (index * ALIGN) as u64;
-            let len = bytes.saturating_sub(offset).min(ALIGN as u64) as usize;
-            payload::fill(kind, seed, offset, &mut buffer[..len]);
-        }
+        threads::share_out((bytes as usize).div_ceil(PART), |part| {
+            let start = part * PART;
+            let len = (bytes as usize - start).min(PART);
+            // SAFETY: the arena is new, and this range of it no other thread's.
+            let mut buffer = unsafe { state.arena.buffer(start, align_up(len)) };
+            for (at, block) in buffer[..len].chunks_mut(ALIGN).enumerate() {
+                payload::fill(kind, seed, (start + at * ALIGN) as u64, block);
+            }
+        });
         Ok(state)
     }
 
