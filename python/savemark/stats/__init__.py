@@ -1,10 +1,11 @@
 """Medians, intervals, tests, ties, and what binds. Every rule names its source."""
 
-from savemark.stats.ceilings import Ceiling, Ceilings, Limit, limit, rate
+from savemark.stats.ceilings import Ceiling, Ceilings, Limit, limit
 from savemark.stats.cells import TOTAL, Cell, PhaseStat
 from savemark.stats.change import Change, change_point
 from savemark.stats.compare import holm, mann_whitney
 from savemark.stats.effect import Effect, difference_of_medians, ratio_of_medians
+from savemark.stats.equivalence import Against, Comparison, against_best
 from savemark.stats.modes import Modes, two_modes
 from savemark.stats.nested import Components, components
 from savemark.stats.repeats import (
@@ -14,16 +15,18 @@ from savemark.stats.repeats import (
     smallest_p,
 )
 from savemark.stats.results import Ranking, TargetResult, results
-from savemark.stats.spread import Spread, median, spread
+from savemark.stats.spread import Spread, median, speeds, spread
 from savemark.stats.ties import group_of_best
 from savemark.stats.trend import Trend, mann_kendall
 
 __all__ = [
     "TOTAL",
+    "Against",
     "Ceiling",
     "Ceilings",
     "Cell",
     "Change",
+    "Comparison",
     "Components",
     "Effect",
     "Limit",
@@ -33,6 +36,7 @@ __all__ = [
     "Spread",
     "TargetResult",
     "Trend",
+    "against_best",
     "change_point",
     "components",
     "difference_of_medians",
@@ -42,13 +46,13 @@ __all__ = [
     "mann_kendall",
     "mann_whitney",
     "median",
-    "rate",
     "ratio_of_medians",
     "repeats_for_width",
     "repeats_needed",
     "repeats_to_find",
     "results",
     "smallest_p",
+    "speeds",
     "spread",
     "two_modes",
 ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
-from savemark.stats.spread import Spread, spread
+from savemark.stats.spread import Spread, speeds, spread
 
 # The name in the study, the phase of it that counts, and what it is called in front of a reader.
 NAMES = {
@@ -26,6 +26,8 @@ SIDES = {
     "restore": ("read_checked", "decode"),
     "read": ("read", "decode"),
 }
+# A ceiling whose repeats leave it more open than this share may raise a doubt, but forbid nothing.
+FIRM = 0.10
 # Used where the first was not measured.
 INSTEAD = {"read_checked": "read"}
 
@@ -38,11 +40,33 @@ class Ceiling:
     phase: str
     title: str
     seconds: Spread
-    rate: float
-    iops: float | None
+    rates: Spread  # user bytes per second
+    operations: Spread | None  # per second; None where none are counted
     sync_ns: float | None
     ratio: float
-    user_bytes: int
+    # Measured on so many workers alone: it bounds what has as many streams, and nothing else. None
+    # where it is the fastest of several numbers, or the study has but one.
+    workers: int | None = None
+
+    @property
+    def rate(self) -> float:
+        """User bytes per second: the median."""
+        return self.rates.median
+
+    @property
+    def iops(self) -> float | None:
+        """Operations per second: the median."""
+        return self.operations.median if self.operations else None
+
+    @property
+    def width(self) -> float | None:
+        """How far its repeats leave it open: the whole interval (or range) over the median.
+
+        None where nothing shows it: one repeat, or no bytes.
+        """
+        if self.rates.n < 2 or not self.rate:
+            return None
+        return (self.rates.high - self.rates.low) / self.rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +75,12 @@ class Limit:
 
     rate: float
     name: str
+    width: float | None = None  # as `Ceiling.width`
+
+    @property
+    def firm(self) -> bool:
+        """Whether it is known well enough to forbid a number that is above it."""
+        return self.width is not None and self.width <= FIRM
 
 
 Ceilings = dict[str, Ceiling]
@@ -59,7 +89,8 @@ Ceilings = dict[str, Ceiling]
 def ceilings(frame: pl.DataFrame, label: str) -> Ceilings:
     """The ceilings of one target by name; those of memory and codecs may belong to any target.
 
-    Of one that was measured on several numbers of workers (`write/8`) the fastest counts.
+    Of one that was measured on several numbers of workers (`write/8`) the fastest counts; one that
+    was measured on a single number of them, as a race does, bounds what has as many streams.
     """
     rows = frame.filter(
         (pl.col("role") == "ceiling")
@@ -75,8 +106,9 @@ def ceilings(frame: pl.DataFrame, label: str) -> Ceilings:
         if not part.is_empty():
             one = _ceiling(str(name), str(phase), part)
             key = f"{name} {phase}" if str(name).startswith("codec/") else one.name
-            if key not in found or found[key].rate < one.rate:
-                found[key] = one
+            if key in found:
+                one = replace(max(found[key], one, key=lambda each: each.rate), workers=None)
+            found[key] = one
     return found
 
 
@@ -95,31 +127,24 @@ def limit(
         return None
     (codec, streams), (disk_name, codec_phase) = where, SIDES[phase]
     disk = of.get(disk_name) or of.get(INSTEAD.get(disk_name, ""))
-    if disk is None:
+    if disk is None or not disk.rate or disk.workers not in (None, max(streams, 1)):
         return None  # without the disk's own ceiling nothing is known about what binds
-    bounds = [Limit(disk.rate * ratio, disk.title)]
+    bounds = [Limit(disk.rate * ratio, disk.title, disk.width)]
     if one_core := of.get(f"codec/{codec} {codec_phase}"):
         threads = min(max(streams, 1), cores or max(streams, 1))
         plural = "s" if threads > 1 else ""
-        bounds.append(Limit(one_core.rate * threads, f"codec {codec} × {threads} core{plural}"))
+        name = f"codec {codec} × {threads} core{plural}"
+        bounds.append(Limit(one_core.rate * threads, name, one_core.width))
     if codec == "tar" and (copy := of.get("memcpy")):
-        bounds.append(Limit(copy.rate, copy.title))
-    return min(bounds, key=lambda bound: bound.rate)
-
-
-def rate(amounts: list[int], seconds: list[float]) -> float:
-    """Bytes per second from times, never as a mean of rates (Hoefler & Belli, SC'15, rule 3).
-
-    The same amount each time: amount / median time. Different amounts (a time limit): sums.
-    """
-    if len(set(amounts)) == 1:
-        return amounts[0] / spread(seconds).median
-    return sum(amounts) / sum(seconds)
+        bounds.append(Limit(copy.rate, copy.title, copy.width))
+    # A damaged record may have no bytes: it bounds nothing.
+    return min((each for each in bounds if each.rate), key=lambda each: each.rate, default=None)
 
 
 def _ceiling(name: str, phase: str, rows: pl.DataFrame) -> Ceiling:
-    base, _, workers = name.rpartition("/")
-    name = base if workers.isdigit() else name
+    base, _, count = name.rpartition("/")
+    workers = int(count) if base and count.isdigit() else None
+    name = name if workers is None else base
     seconds = [ns / 1e9 for ns in rows["elapsed_ns"]]
     user = [int(count or 0) for count in rows["user_bytes"]]
     stored = sum(int(count or 0) for count in rows["stored_bytes"])
@@ -130,9 +155,9 @@ def _ceiling(name: str, phase: str, rows: pl.DataFrame) -> Ceiling:
         phase=phase,
         title=NAMES.get(name, name.replace("codec/", "codec ")),
         seconds=spread(seconds),
-        rate=rate(user, seconds),
-        iops=sum(counts) / sum(seconds) if any(counts) else None,
+        rates=speeds(user, seconds),
+        operations=speeds(counts, seconds) if any(counts) else None,
         sync_ns=spread(syncs).median if syncs else None,
         ratio=sum(user) / stored if stored else 1.0,
-        user_bytes=sorted(user)[len(user) // 2],
+        workers=workers,
     )

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from savemark.stats.ceilings import Ceilings, Limit, limit, rate
-from savemark.stats.spread import Spread, median, spread
+from savemark.stats.ceilings import Ceilings, Limit, limit
+from savemark.stats.spread import Spread, median, speeds, spread
 
 GIB = 2**30
 PREPARE = "prepare"
@@ -258,7 +258,8 @@ def _phase(row: Row, bound: Limit | None) -> PhaseStat:
     counts = _numbers(row["io_count"])
     cpu = sum(sum(_numbers(row[name])) for name in CPU) / 1e9
     unit = unit_of(str(row["workload"]), str(row["phase"]))
-    amounts = user if unit == BYTES else counts
+    moved, counted = speeds(user, seconds), speeds(counts, seconds)
+    own, amounts = (moved, user) if unit == BYTES else (counted, counts)
     first, apart = _first(row) if row["workload"] in SHARED_OUT else (0.0, 0.0)
     return PhaseStat(
         name=str(row["phase"]),
@@ -266,19 +267,17 @@ def _phase(row: Row, bound: Limit | None) -> PhaseStat:
         trials=tuple(sorted(zip(row["repeat"], seconds, strict=True))),
         user_bytes=sorted(user)[len(user) // 2],
         stored_bytes=sorted(stored)[len(stored) // 2],
-        user_rate=rate(user, seconds),
-        stored_rate=rate(stored, seconds),
+        user_rate=moved.median,
+        stored_rate=speeds(stored, seconds).median,
         # Costs are summed, then divided once (Hoefler & Belli, SC'15, rules 3 and 4).
         cpu_s_per_gib=cpu / (sum(user) / GIB) if sum(user) else 0.0,
         # Without bytes there is no rate that a limit could be compared with.
         limit=bound if sum(user) else None,
         unit=unit,
         operations=sorted(counts)[len(counts) // 2],
-        operation_rate=rate(counts, seconds),
+        operation_rate=counted.median,
         cpu_s_per_operation=cpu / sum(counts) if sum(counts) else 0.0,
-        speeds=spread(n / s for n, s in zip(amounts, seconds, strict=True))
-        if all(amounts)
-        else None,
+        speeds=own if all(amounts) else None,
         latency_ns=_latency(row),
         first_rate=first,
         first_apart=apart,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 CONFIDENCE = 0.95
 # The smallest n for which an order-statistic interval of the median reaches 95 %: 1 - 2/2^6 = 0.97.
@@ -71,6 +71,23 @@ def spread(
     known = tuple(repeat for repeat in repeats if repeat is not None)
     unique = known if len(set(known)) == len(given) else ()
     return Spread(given, median(ordered), low, high, coverage, confidence, unique)
+
+
+def speeds(
+    amounts: Sequence[int], seconds: Sequence[float], repeats: Sequence[int | None] = ()
+) -> Spread:
+    """What repeats did per second: the middle one, and the interval (or range) it lies in.
+
+    Of an even number of repeats the two middle ones' amounts are over their times, as speeds are
+    never averaged (Hoefler & Belli, SC'15, rule 3). So repeats that did the same amount give that
+    amount over their median time.
+    """
+    each = sorted(zip(amounts, seconds, strict=True), key=lambda one: one[0] / one[1])
+    found = spread([n / s for n, s in zip(amounts, seconds, strict=True)], repeats=repeats)
+    middle = each[(len(each) - 1) // 2 : len(each) // 2 + 1]
+    speed = sum(n for n, _ in middle) / sum(s for _, s in middle)
+    # The last digit may be rounded out of the range.
+    return replace(found, median=min(max(speed, found.low), found.high))
 
 
 def median(samples: Iterable[float]) -> float:

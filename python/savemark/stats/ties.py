@@ -13,9 +13,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
+from savemark.stats.contrasts import (
+    COMMON_WEIGHT,
+    POWER,
+    detectable,
+    grid,
+    lowest,
+    moderated,
+    moments,
+)
 from savemark.stats.repeats import ALPHA
 from savemark.stats.spread import N_FOR_INTERVAL, median
 
@@ -35,9 +43,6 @@ SEED = 1935
 MOST_SETTINGS = 500
 # Repeats below which a spread says too little for any test.
 LEAST = 3
-# What the spread of all settings counts beside that of one, in degrees of freedom: from simulation.
-COMMON_WEIGHT = 3
-POWER = 0.8
 
 ByRepeat = Mapping[int, float]
 
@@ -87,15 +92,15 @@ def group_of_best(samples: Sequence[ByRepeat]) -> Group:
 @lru_cache(maxsize=2**9)
 def _group(samples: tuple[tuple[tuple[int, float], ...], ...]) -> Group:
     medians = [median(value for _, value in each) for each in samples]
-    best = min(range(len(samples)), key=lambda i: medians[i])
+    best = lowest(samples)
     repeats = {repeat for each in samples for repeat, _ in each}
     test, findable = "", None
     p_values: list[float | None] = [None] * len(samples)
     if len(samples) > 1 and max(map(len, samples)) >= LEAST:
-        grid, relative = _grid(samples, sorted(repeats))
+        values, relative = grid(samples, levelled=False)
         flips = len(repeats) >= N_FOR_INTERVAL and len(samples) <= MOST_SETTINGS
         test = FLIPS if flips else NORMAL
-        found, least = (_flipped if flips else _normal)(grid, best)
+        found, least = (_flipped if flips else _normal)(values, best)
         p_values = [None if i == best else float(p) for i, p in enumerate(found)]
         findable = math.expm1(least) if relative else None
     others = [i for i in range(len(samples)) if i != best]
@@ -105,53 +110,12 @@ def _group(samples: tuple[tuple[tuple[int, float], ...], ...]) -> Group:
     return Group(best, tuple(tied), tuple(near), test, findable, tuple(p_values))
 
 
-def _grid(
-    samples: Sequence[Sequence[tuple[int, float]]], repeats: Sequence[int]
-) -> tuple[Array, bool]:
-    """Return settings × repeats less what each repeat has in common, and whether as logarithms.
-
-    Missing ones are nan. Where none is, the middle of a repeat is that of its settings, so that
-    flipping its signs flips just its differences.
-    """
-    import numpy as np
-
-    places = {repeat: place for place, repeat in enumerate(repeats)}
-    values = np.full((len(samples), len(repeats)), np.nan)
-    for row, each in zip(values, samples, strict=True):
-        for repeat, value in each:
-            row[places[repeat]] = value
-    relative = bool(np.nanmin(values) > 0)
-    values = np.log(values) if relative else values
-    # Which settings are missing must not move the middle of a repeat.
-    own = np.nanmedian(values, axis=1) if np.isnan(values).any() else np.zeros(len(samples))
-    middle = np.nanmedian(values - own[:, np.newaxis], axis=0)
-    return values - middle - np.median(own), relative
-
-
-def _moments(grid: Array, signs: Array) -> tuple[Array, Array, Array]:
-    """Return the count of each setting's repeats, and by flip its mean and variance.
-
-    The middle of `k` settings is less far from each of them than what it estimates.
-    """
-    import numpy as np
-
-    known, filled = ~np.isnan(grid), np.nan_to_num(grid)
-    count, k = known.sum(axis=1), len(grid)
-    means = signs @ filled.T / count
-    squares = np.maximum((filled**2).sum(axis=1) - count * means**2, 0.0)
-    return count, means, squares / np.maximum(count - 1, 1) * k / (k - 1)
-
-
-def _flipped(grid: Array, best: int) -> tuple[Array, float]:
+def _flipped(values: Array, best: int) -> tuple[Array, float]:
     """Return the adjusted p of each setting against the best, and the least that is findable."""
     import numpy as np
 
-    repeats = grid.shape[1]
-    count, means, variances = _moments(grid, _signs(repeats))
-    common = np.median(variances[:, count > 1], axis=1, keepdims=True)
-    weight = count - 1.0
-    moderated = (weight * variances + COMMON_WEIGHT * common) / (weight + COMMON_WEIGHT)
-    errors = np.maximum(moderated / count, np.finfo(np.float32).tiny)
+    count, means, variances = moments(values, _signs(values.shape[1]))
+    errors = moderated(variances, count)
     largest = _largest(means.astype(np.float32), errors.astype(np.float32))
     # As the largest is computed, so that the flip that was seen counts itself.
     differences = np.maximum(means[0] - means[0, best], 0).astype(np.float32)
@@ -162,7 +126,7 @@ def _flipped(grid: Array, best: int) -> tuple[Array, float]:
     bar = math.sqrt(others[int(ALPHA * len(largest)) - 1])
     freedom = 2 * (float(np.median(count)) - 1) + COMMON_WEIGHT
     middle = float(np.median(np.delete(both, best)))
-    return p_values, _least(bar, middle, freedom)
+    return p_values, detectable(bar, middle, freedom)
 
 
 @lru_cache(maxsize=32)
@@ -200,18 +164,18 @@ def _largest(means: Array, errors: Array, at_once: int = 8) -> Array:
     return found
 
 
-def _normal(grid: Array, best: int) -> tuple[Array, float]:
+def _normal(values: Array, best: int) -> tuple[Array, float]:
     """Return the same by Tamhane's T2; who has fewer than three repeats is not told apart."""
     import numpy as np
     from scipy.special import stdtr, stdtrit
 
-    k = len(grid)
-    count, means, variances = (each[0] if each.ndim > 1 else each for each in
-                               _moments(grid, np.ones((1, grid.shape[1]))))  # fmt: skip
+    k = len(values)
+    count, (means,), (variances,) = moments(values)
     # Values that were rounded may all be equal, and yet half a step off.
-    steps = np.diff(np.unique(grid[~np.isnan(grid)]))
+    steps = np.diff(np.unique(values[~np.isnan(values)]))
     step = steps.min() if len(steps) else 1.0
-    errors = np.maximum(variances, max(np.median(variances[count > 1]), step**2 / 4)) / count
+    least = max(np.median(variances[count > 1]), step**2 / 4)
+    errors = np.maximum(variances, least) / count
     both = errors + errors[best]
     weight = np.maximum(count - 1, 1)
     freedom = both**2 / (errors**2 / weight + errors[best] ** 2 / weight[best])
@@ -221,15 +185,6 @@ def _normal(grid: Array, best: int) -> tuple[Array, float]:
     p_values = np.where((count < LEAST) | (count[best] < LEAST), 1.0, tails * k * (k - 1))
     bars = -stdtrit(freedom, ALPHA / (k * (k - 1)))
     each = zip(bars.tolist(), both.tolist(), freedom.tolist(), strict=True)
-    least = sorted(_least(*facts) for i, facts in enumerate(each) if i != best)
+    shown = sorted(detectable(*facts) for i, facts in enumerate(each) if i != best)
     # Standard errors of so few repeats differ much by chance: what is said must hold for most.
-    return np.minimum(p_values, 1.0), least[int(POWER * (k - 1))]
-
-
-def _least(bar: float, variance: float, freedom: float) -> float:
-    """Return the true difference that is found 4 times in 5.
-
-    By the normal approximation of noncentral t: Jennett & Welch, JRSS Supplement 6 (1939) 80.
-    """
-    z = NormalDist().inv_cdf(POWER)
-    return (bar + z * math.sqrt(1 + bar**2 / (2 * freedom))) * math.sqrt(variance)
+    return np.minimum(p_values, 1.0), shown[int(POWER * (k - 1))]
