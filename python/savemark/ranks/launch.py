@@ -104,7 +104,7 @@ def _load(count: int) -> Any:
     except ModuleNotFoundError:
         raise usage(
             f"{count} processes were started, and mpi4py is not here to join them",
-            "pip install 'savemark[mpi]', or start one process; as they are they would all write "
+            "pip install mpi4py, or start one process; as they are they would all write "
             "to the same place",
         ) from None
     except (ImportError, RuntimeError) as error:

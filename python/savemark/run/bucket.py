@@ -18,11 +18,11 @@ from savemark.errors import refused
 from savemark.run.workspace import MARKER, PREFIX, Owner, process_lives
 
 # How long the server may take to answer: `retries`, and `timeout` of one request in seconds.
-Patience = Mapping[str, Any]
+RequestLimits = Mapping[str, Any]
 
 
 @contextmanager
-def open_workspace(url: str, run_id: str, patience: Patience) -> Iterator[str]:
+def open_workspace(url: str, run_id: str, patience: RequestLimits) -> Iterator[str]:
     """Make the run's folder below `url`, and remove it at the end in every case."""
     folder = f"{url}/{PREFIX}{run_id}"
     started = datetime.now().astimezone().isoformat(timespec="seconds")
@@ -35,7 +35,7 @@ def open_workspace(url: str, run_id: str, patience: Patience) -> Iterator[str]:
         remove(folder, patience)
 
 
-def owner(folder: str, patience: Patience) -> Owner | None:
+def owner(folder: str, patience: RequestLimits) -> Owner | None:
     """Return who made the folder, or None if it is not one of ours."""
     name = folder.rsplit("/", 1)[-1]
     if not name.startswith(PREFIX):
@@ -49,14 +49,14 @@ def owner(folder: str, patience: Patience) -> Owner | None:
     return Owner(run_id, pid, host, process_lives(pid, host)) if ours else None
 
 
-def remove(folder: str, patience: Patience) -> None:
+def remove(folder: str, patience: RequestLimits) -> None:
     """Remove a folder of ours, its unfinished uploads included; anything else is left alone."""
     if owner(folder, patience) is not None:
         # The marker goes last: a removal that is cut short can be finished by the next run.
         engine.Bucket(folder, **patience).clear(MARKER)
 
 
-def check(url: str, patience: Patience) -> list[str]:
+def check(url: str, patience: RequestLimits) -> list[str]:
     """Refuse a place that holds anything but what killed runs of ours left; return those folders.
 
     A wrong bucket, wrong credentials and a server that is down show here, before a byte is written.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import savemark._engine as engine
 from savemark.run.target import Target
+from savemark.study import race as rules
 from savemark.study import sizing
 from savemark.study.cost import Rates
 from savemark.study.keys import Keys
@@ -59,6 +60,8 @@ def forecast(
 ) -> Forecast:
     """Settle the size; with a budget given by hand, cut the repeats down to it."""
     labels = [target.label for target in targets]
+    if study.race is not None:
+        return _of_race(study, keys, targets, rates)
     sized = study
     if study.wants_size():
         limit = min(_limit_bytes(target) for target in targets)
@@ -76,7 +79,6 @@ def forecast(
         planned = len(block(sized, labels))
         most = max(1, int(planned * study.budget_s / once))
         sized, share = replace(sized, most_trials=most), most / planned / study.repeats
-    assumed = sizing.ASSUMED in rates.storages.values()
     return Forecast(
         study=sized,
         targets=targets,
@@ -84,9 +86,54 @@ def forecast(
         written_bytes=total.written * share,
         held_bytes=total.held,
         asked_repeats=study.repeats,
-        assumed_bytes_per_s=sizing.ASSUMED.save if assumed else None,
+        assumed_bytes_per_s=_assumed(rates),
         stretch=(sized.max_repeats or sized.repeats) / sized.repeats,
     )
+
+
+def _of_race(study: Study, keys: Keys, targets: list[Target], rates: Rates) -> Forecast:
+    """Forecast a race: what runs is decided while it runs, within the budget where that holds it.
+
+    The baseline and one finalist have all their repeats, however long that takes.
+    """
+    labels = [target.label for target in targets]
+    screen, confirm = race_sizes(targets, rates)
+    repeats = study.repeats
+    one, each = (
+        [sizing.entry_cost(entry, study.with_size(size), keys, rates) for entry in entries]
+        for size, entries in (
+            (screen, [e for e in block(study, labels) if e.role == "trial"]),
+            (confirm, [e for e in block(study, labels) if e.role == "trial"]),
+        )
+    )
+    least = 4 * repeats * min(cost.seconds for cost in each) * len(labels)
+    most = (len(labels) * (study.race.finalists + 2) if study.race else 0) * repeats
+    return Forecast(
+        study=study,
+        targets=targets,
+        seconds=max(study.budget_s, least),
+        written_bytes=sum(c.written for c in one) + most * max(c.written for c in each),
+        held_bytes=max(cost.held for cost in each),
+        asked_repeats=study.repeats,
+        assumed_bytes_per_s=_assumed(rates),
+    )
+
+
+def _assumed(rates: Rates) -> float | None:
+    return sizing.ASSUMED.save if sizing.ASSUMED in rates.storages.values() else None
+
+
+def race_sizes(targets: list[Target], rates: Rates) -> tuple[int, int]:
+    """Return the sizes of a short trial and of one that counts, as far as the look can tell."""
+    most = most_bytes(targets)
+    rate = max((max(each.save, each.restore) for each in rates.storages.values()), default=1e9)
+    return rules.screen_bytes(rate, most), rules.confirm_bytes(rate, most)
+
+
+def most_bytes(targets: list[Target]) -> int:
+    """Return the size that room and memory hold: half of what is free, and the state twice."""
+    free = [found for target in targets if (found := target.free_bytes()) is not None]
+    return min(_available_memory_bytes() // 3, *(each // 2 for each in free), rules.LADDER[-1])
 
 
 def _limit_bytes(target: Target) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import savemark._engine as engine
 from savemark.errors import RankLost, SavemarkError, from_exception
+from savemark.run import race, rest
 from savemark.run.folder import Json, RunFolder
 from savemark.run.repeats import next_block
 from savemark.run.runner import Runner
@@ -109,6 +110,7 @@ class Loop:
         """Run one trial and record it; return the error of a trial that failed."""
         self.watcher.started(entry)
         trial = self.trial(entry)
+        rest.wait(self.workspaces[entry.label])
         record: Json | None = None
         error: SavemarkError | None = None
         try:
@@ -134,7 +136,7 @@ class Loop:
     def trial(self, entry: Entry) -> Trial:
         """Return the trial as the engine takes it: in the run's own folder in the target."""
         return {
-            **entry.trial(self.study, self.keys),
+            **entry.trial(race.sized(self.study, entry, self.folder), self.keys),
             "target": self.workspaces[entry.label],
         }
 

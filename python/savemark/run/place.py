@@ -9,12 +9,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import savemark._engine as engine
-from savemark.run.bucket import Patience
+from savemark.run.bucket import RequestLimits
 from savemark.run.removal import remove_tree
 
 
 @contextmanager
-def below(target: str, patience: Patience) -> Iterator[str]:
+def below(target: str, patience: RequestLimits) -> Iterator[str]:
     """Make the folder, and remove it with all that the tool has left there."""
     if "://" in target:
         url = f"{target}/tool-{uuid4().hex[:8]}"

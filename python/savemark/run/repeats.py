@@ -1,17 +1,35 @@
-"""More repeats of what is not known precisely enough: the blocks after the planned ones."""
+"""What comes after the planned trials: the next stage of a race, or more repeats of settings."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from savemark.run import race
 from savemark.run.folder import RunFolder
 from savemark.study.model import Study
-from savemark.study.plan import Entry, extra_block
+from savemark.study.plan import Entry, extra_block, stage
 
 
 def next_block(study: Study, entries: list[Entry], folder: RunFolder) -> list[Entry]:
-    """Put one more repeat of every setting that needs it into the plan; nothing where none does.
+    """Put what comes next into the plan; nothing where all is known well enough.
 
     The plan in `run.json` grows before its trials run, so a run that is killed resumes them.
     """
+    found = _following(study, entries, folder)
+    if found:
+        folder.extend([entry.as_json() for entry in found])
+        if study.race is not None:
+            names = ", ".join(dict.fromkeys(entry.setting for entry in found))
+            folder.log(f"{stage(found)}: {len(found)} trials of {names}")
+        else:
+            repeat = found[0].repeat + 1
+            folder.log(f"repeat {repeat}: {len(found)} settings are not within the limit yet")
+    return found
+
+
+def _following(study: Study, entries: list[Entry], folder: RunFolder) -> list[Entry]:
+    if study.race is not None:
+        return race.following(study, entries, folder)
     repeat = 1 + max((entry.repeat for entry in entries), default=-1)
     if study.until is None or repeat >= (study.max_repeats or 0):
         return []
@@ -23,11 +41,4 @@ def next_block(study: Study, entries: list[Entry], folder: RunFolder) -> list[En
     labels = list(dict.fromkeys(entry.label for entry in entries))
     block = extra_block(study, labels, folder.head["order_seed"], repeat)
     chosen = [entry for entry in block if cell_id(entry.label, entry.factors) in wanted]
-    found = [
-        Entry(**{**entry.as_json(), "index": len(entries) + place})
-        for place, entry in enumerate(chosen)
-    ]
-    if found:
-        folder.extend([entry.as_json() for entry in found])
-        folder.log(f"repeat {repeat + 1}: {len(found)} settings are not within the limit yet")
-    return found
+    return [replace(entry, index=len(entries) + at) for at, entry in enumerate(chosen)]

@@ -61,7 +61,8 @@ class Request:
         if rule is None:
             if self.max_repeats:
                 raise usage("--max-repeats caps nothing", "add --until 'ci<3%'")
-            return study
+            # A race repeats until its medians are known; a number that was given is that number.
+            return replace(study, max_repeats=self.repeats) if study.race else study
         repeats = max(until.LEAST_REPEATS, study.repeats)
         most = self.max_repeats or study.max_repeats or max(until.MOST_REPEATS, repeats)
         if most < repeats:

@@ -14,10 +14,11 @@ import savemark._engine as engine
 from savemark.errors import usage
 from savemark.ranks.lead import Lead
 from savemark.records import versions
-from savemark.run import posix_probe, wheels, workspace
+from savemark.run import history, posix_probe, rest, wheels, workspace
 from savemark.run import target as place
+from savemark.run.entries import opening
 from savemark.run.folder import RunFolder
-from savemark.run.forecast import Forecast, forecast
+from savemark.run.forecast import Forecast, forecast, most_bytes, race_sizes
 from savemark.run.loop import Loop, Tally
 from savemark.run.mounts import mounted
 from savemark.run.probe import overhead, probe
@@ -27,10 +28,11 @@ from savemark.run.signals import stop_in_order
 from savemark.run.target import Target
 from savemark.run.watcher import Watcher
 from savemark.study import sizing
+from savemark.study.cost import Rates
 from savemark.study.expect import too_few
 from savemark.study.keys import Keys, Trial, split_ours
 from savemark.study.model import Missing, Study
-from savemark.study.plan import plan
+from savemark.study.plan import Entry, plan
 from savemark.tools import commands
 
 RUNS = Path("savemark-runs")
@@ -102,12 +104,18 @@ def start(request: Request, watcher: Watcher, ranks: Lead | None = None) -> Outc
         found = forecast(study, keys, request.targets, rates, hard_budget=hard)
         for target in request.targets:
             place.check_room(target, found.held_bytes)
+        out = request.out or _default_path(study)
         head = _head(request, asked, found, run_id, workspaces)
+        if study.race is not None:
+            before = history.size_bytes(out.parent, study, request.targets)
+            head["race"] = _race(found, rates, workspaces, before)
+            watcher.look(head["race"])
         if ranks:
             head |= {"ranks": ranks.as_json(), "host": {**head["host"], "ranks": ranks.facts()}}
-        folder = RunFolder.create(request.out or _default_path(study), head)
+        watcher.agree(found)
+        folder = RunFolder.create(out, head)
         stack.callback(folder.close)
-        entries = plan(found.study, list(workspaces), head["order_seed"])
+        entries = _planned(found.study, list(workspaces), head["order_seed"])
         if said := too_few(found.study):
             watcher.note(said)
         watcher.announce(found, entries)
@@ -208,7 +216,27 @@ def _head(
         "host": json.loads(engine.host(found.targets[0].directory)),
         "targets": [_described(target, workspaces[target.label]) for target in found.targets],
         "order_seed": seed,
-        "plan": [entry.as_json() for entry in plan(found.study, labels, seed)],
+        "plan": [entry.as_json() for entry in _planned(found.study, labels, seed)],
+    }
+
+
+def _planned(study: Study, labels: list[str], seed: int) -> list[Entry]:
+    """Return what is known beforehand to run: everything, or the first stages of a race."""
+    return opening(study, labels) if study.race is not None else plan(study, labels, seed)
+
+
+def _race(
+    found: Forecast, rates: Rates, workspaces: dict[str, str], before: int | None
+) -> dict[str, Any]:
+    """Return what a race knows before its first trial; `before` is an earlier run's size."""
+    screen = race_sizes(found.targets, rates)[0]
+    disturbed = rest.disturbance(workspaces)
+    return {
+        "rest": {"quiet": disturbed is None, "disturbed_by": disturbed},
+        "cores": rates.cores,
+        "screen_bytes": screen,
+        "most_bytes": most_bytes(found.targets),
+        **({"before_bytes": before} if before else {}),
     }
 
 

@@ -30,6 +30,14 @@ class Switch(Watcher):
         """Pass it on: sizes are calibrated on what is current before the first trial."""
         self._shown.measuring()
 
+    def look(self, race: dict[str, Any]) -> None:
+        """Pass it on."""
+        self._shown.look(race)
+
+    def agree(self, found: Forecast) -> None:
+        """Pass it on."""
+        self._shown.agree(found)
+
     def announce(self, forecast: Forecast, left: list[Entry]) -> None:
         """Pass it on."""
         self._shown.announce(forecast, left)

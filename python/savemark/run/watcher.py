@@ -17,6 +17,13 @@ class Watcher(Protocol):
     def measuring(self) -> None:
         """The calibration starts; it takes a few seconds."""
 
+    def look(self, race: dict[str, Any]) -> None:
+        """What a race knows of the machine before its first trial, as `race` of `run.json`."""
+
+    def agree(self, found: Forecast) -> None:
+        """Before anything is kept: raise SavemarkError (refused) where nobody wants to wait."""
+        del found  # whoever asks nobody agrees
+
     def announce(self, forecast: Forecast, left: list[Entry]) -> None:
         """All is settled: the trials in `left` start now."""
 

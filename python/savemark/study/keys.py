@@ -96,9 +96,10 @@ class Keys:
             "storage": _tag("storage", "Where bytes go.", schema["storages"]),
             **{key.name: key for key in _ours()},
         }
-        self.common = self._collect(schema["common"]) | {"workload", "storage", *OURS}
-        self.workloads = {name: self._collect(part) for name, part in schema["workloads"].items()}
-        self.storages = {name: self._collect(part) for name, part in schema["storages"].items()}
+        self._own: dict[tuple[str, str], Key] = {}
+        self.common = self._collect(schema["common"], "") | {"workload", "storage", *OURS}
+        self.workloads = self._collect_each(schema["workloads"])
+        self.storages = self._collect_each(schema["storages"])
 
     @classmethod
     def load(cls) -> Keys:
@@ -107,10 +108,13 @@ class Keys:
 
         return cls(json.loads(engine.schema()))
 
-    def _collect(self, schema: dict[str, Any]) -> frozenset[str]:
+    def _collect_each(self, schemas: dict[str, dict[str, Any]]) -> dict[str, frozenset[str]]:
+        return {owner: self._collect(schema, owner) for owner, schema in schemas.items()}
+
+    def _collect(self, schema: dict[str, Any], owner: str) -> frozenset[str]:
         properties = schema.get("properties", {})
         for name, prop in properties.items():
-            key = _key(name, prop, schema.get("$defs", {}))
+            key = self._own[owner, name] = _key(name, prop, schema.get("$defs", {}))
             known = self.by_name.setdefault(name, key)
             if known.default != key.default:
                 # Workloads may start from different values; then none of them is "the" default.
@@ -121,6 +125,10 @@ class Keys:
         """Return the keys of a trial; of every storage where `storage` is None."""
         storages = self.storages.values() if storage is None else [self._storage(storage)]
         return self.common.union(self.workloads.get(str(workload), frozenset()), *storages)
+
+    def of(self, workload: object, name: str) -> Key:
+        """Return a key as a workload describes it; others may mean something else by its name."""
+        return self._own.get((str(workload), name)) or self.key(name)
 
     def of_storages(self) -> frozenset[str]:
         """Return the keys that are some storage's own."""

@@ -10,9 +10,10 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from savemark import escape, limits, untrusted
 from savemark.errors import SavemarkError, did_you_mean, from_exception, usage
-from savemark.study import bounded, until
+from savemark.study import bounded, streams, until
 from savemark.study.keys import Keys, Trial
 from savemark.study.model import Study
+from savemark.study.race import Race
 from savemark.study.shipped import SHIPPED
 
 FIELDS = [
@@ -29,14 +30,17 @@ FIELDS = [
     "factors",
     "exclude",
     "parts",
+    "race",
     "checks",
     "mount",
     "expect",
 ]
 OF_A_PART = ["trial", "factors", "exclude"]
+RACE = ["baseline", "keep", "finalists"]
+MOST_KEPT, MOST_FINALISTS = 100, 100
 # What a study may be called: run folders and jobs are named after it.
 NAME = re.compile(r"\w[\w ._:+@,=%()#-]{0,99}")
-ORDERS = ["shuffled", "listed"]
+ORDERS = ["balanced", "listed"]
 
 
 def load(file: Path, keys: Keys) -> Study:
@@ -97,6 +101,7 @@ class _Reader:
             factors=factors,
             exclude=self.exclude(root, "", list(factors)),
             parts=self.parts(list(factors)),
+            race=self.race(list(factors)),
             checks=self.checks(),
             mounts=self.mounts(),
             expect=self.expect(),
@@ -240,9 +245,10 @@ class _Reader:
         for name, levels in node.items():
             if not isinstance(levels, CommentedSeq) or not levels:
                 self.fail(node, name, here, "expected a list of levels", f"{name}: [a, b]")
-            factors[str(name)] = [self.value(node, name, here, level) for level in levels]
-            if len({repr(level) for level in factors[name]}) < len(levels):
+            read = [self.value(node, name, here, level) for level in levels]
+            if len({repr(level) for level in read}) < len(levels):
                 self.fail(node, name, here, "a level is listed twice")
+            factors[str(name)] = streams.settled(read) if name == streams.NAME else read
         return factors
 
     def exclude(self, parent: CommentedMap, path: str, factors: list[str]) -> list[dict[str, Any]]:
@@ -264,6 +270,28 @@ class _Reader:
                         rule, name, "exclude", "not a factor", did_you_mean(str(name), factors)
                     )
         return [{name: _plain(level) for name, level in rule.items()} for rule in rules]
+
+    def race(self, factors: list[str]) -> Race | None:
+        """Read how the best setting is looked for: `race: {baseline: {codec: none}, keep: 1.5}`."""
+        if "race" not in self.root:
+            return None
+        node = self.mapping(self.root, "race", "")
+        for name in node:
+            if name not in RACE:
+                self.fail(node, name, "race", f"unknown key `{name}`", did_you_mean(name, RACE))
+        base = self.mapping(node, "baseline", "race")
+        for name in base:
+            if name not in factors:
+                hint = did_you_mean(str(name), factors)
+                self.fail(base, name, "race.baseline", "not a factor", hint)
+        levels = {str(n): self.value(base, n, "race.baseline", base[n]) for n in base}
+        keep, most = node.get("keep", Race.keep), node.get("finalists", Race.finalists)
+        if not _is_number(keep, int | float) or not 1 <= keep <= MOST_KEPT:
+            self.fail(node, "keep", "race", f"expected a number from 1 to {MOST_KEPT}")
+        if not _is_number(most, int) or not 1 <= most <= MOST_FINALISTS:
+            message = f"expected a whole number from 1 to {MOST_FINALISTS}"
+            self.fail(node, "finalists", "race", message)
+        return Race(levels, float(keep), int(most))
 
     def mounts(self) -> list[dict[str, str]]:
         """Read how buckets are mounted: names of tools that are known, or commands."""
@@ -321,6 +349,10 @@ class _Reader:
 def _workload(node: CommentedMap) -> object:
     trial = node.get("trial")
     return trial.get("workload") if isinstance(trial, CommentedMap) else None
+
+
+def _is_number(value: object, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _plain(value: object) -> Any:

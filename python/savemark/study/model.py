@@ -12,6 +12,7 @@ from savemark import limits
 from savemark.errors import usage
 from savemark.study.keys import AUTO, Keys, Trial, tool_of
 from savemark.study.naming import setting
+from savemark.study.race import Race
 
 # Storages that have no target.
 PLACELESS = ("null", "memory")
@@ -61,7 +62,7 @@ class Study:
     title: str
     budget_s: float
     repeats: int
-    order: str  # shuffled or listed
+    order: str  # balanced or listed
     defaults: Trial
     ceilings: dict[str, Trial]
     trial: Trial
@@ -80,6 +81,8 @@ class Study:
     missing: list[Missing] = field(default_factory=list)
     # So many trials at most: where the budget does not even hold each setting once.
     most_trials: int | None = None
+    # How the best setting is looked for; None: every setting is repeated alike.
+    race: Race | None = None
     # How buckets are mounted (name, command, unmount): each bucket is a target once for each.
     mounts: list[dict[str, str]] = field(default_factory=list)
     # What the figures have to be, a line each: `write.bandwidth >= 80 GiB/s` (study/expect.py).
@@ -98,7 +101,8 @@ class Study:
         """Rebuild a study from a run folder."""
         try:
             missing = [Missing(**each) for each in kept.get("missing") or []]
-            return cls(**{**kept, "missing": missing})
+            race = Race(**kept["race"]) if kept.get("race") else None
+            return cls(**{**kept, "missing": missing, "race": race})
         except TypeError as error:
             what = str(error).partition(" ")[2]  # after the name of the function
             raise usage(
@@ -233,6 +237,16 @@ class Study:
             return [name]
         others = {1, self._most()} - {trial.get("workers", 1)}
         return [name, *(f"{name}/{workers}" for workers in sorted(others))]
+
+    def at_streams(self, name: str, streams: int) -> str:
+        """Return the name of the form of a ceiling that has as many workers as there are streams.
+
+        In a bucket a ceiling has as many objects. Of a workload without workers it is the ceiling.
+        """
+        trial = self.ceilings[name]
+        if trial.get("workload") != "sequential" or _rewrites(trial):
+            return name
+        return f"{name}/{streams}"
 
     def ceiling(self, name: str, label: str) -> Trial:
         """Return the ceiling `name`, or `name/workers`, as it is on a target."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from savemark.units import size_text
+
 # Factors that are what is saved: a fast one is no reason to save something else.
 GIVEN = ("part", "payload", "size", "state", "process", "items", "file_size")
-UNITS = ("", "KiB", "MiB", "GiB", "TiB")
 # The setting of a run that varies nothing.
 ONLY = "the only setting"
 
@@ -46,10 +47,7 @@ def shown(name: str, value: Any) -> str:
     digits = text.isascii() and text.isdigit() and len(text) < 20
     if not (name.endswith(("size", "bytes")) and digits and int(text)):
         return text
-    count, unit = int(text), 0
-    while count % 1024 == 0 and unit < len(UNITS) - 1:
-        count, unit = count // 1024, unit + 1
-    return f"{count}{UNITS[unit]}" if unit else text
+    return size_text(int(text))
 
 
 def given(factors: Mapping[str, Any]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from savemark import limits
@@ -14,9 +14,16 @@ from savemark.study.inexpressible import Refusal
 from savemark.study.keys import Keys, Trial, resolve
 from savemark.study.model import PART, Missing, Study
 from savemark.study.naming import setting
+from savemark.study.order import blocks
 
 # The smallest size that `auto` chooses.
 SMALLEST_AUTO_BYTES = 16 << 20
+
+
+def stage(entries: Sequence[Entry]) -> str:
+    """Return which stage of a race these entries begin, for people."""
+    roles = {entry.role for entry in entries}
+    return "confirm" if "trial" in roles else "screen" if roles == {"screen"} else "look"
 
 
 @dataclass(frozen=True)
@@ -64,36 +71,40 @@ def block(study: Study, labels: list[str], repeat: int = 0) -> list[Entry]:
 
 
 def plan(study: Study, labels: list[str], seed: int) -> list[Entry]:
-    """Return all blocks, each shuffled by itself: a slow hour hits every setting alike.
+    """Return all blocks, each in an order of its own: a slow hour hits every setting alike.
 
     Block follows block, so every setting is covered before any is repeated.
     """
-    rng = random.Random(seed)
-    entries = []
-    for repeat in range(study.repeats):
-        entries += _ordered(study, block(study, labels, repeat), rng)
-        if study.most_trials is not None and len(entries) >= study.most_trials:
-            break
-        if len(entries) > limits.MOST_TRIALS:
-            raise usage(
-                f"{study.repeats} repeats of this study are more than {limits.MOST_TRIALS} trials",
-                "fewer repeats, or fewer levels",
-            )
+    one, entries = block(study, labels), list[Entry]()
+    if study.repeats * len(one) > limits.MOST_TRIALS and study.most_trials is None:
+        raise usage(
+            f"{study.repeats} repeats of this study are more than {limits.MOST_TRIALS} trials",
+            "fewer repeats, or fewer levels",
+        )
+    for repeat, order in enumerate(_orders(study, len(one), random.Random(seed))):
+        entries += [replace(one[at], repeat=repeat) for at in order]
     entries = entries[: study.most_trials]
-    return [Entry(**{**entry.as_json(), "index": index}) for index, entry in enumerate(entries)]
+    return [replace(entry, index=index) for index, entry in enumerate(entries)]
 
 
 def extra_block(study: Study, labels: list[str], seed: int, repeat: int) -> list[Entry]:
     """Return one more repeat of every setting, in an order of its own; no ceilings."""
     one = [entry for entry in block(study, labels, repeat) if entry.role == "trial"]
-    return _ordered(study, one, random.Random(f"{seed}/{repeat}"))
+    order = next(iter(_orders(study, len(one), random.Random(f"{seed}/{repeat}"))))
+    return [one[at] for at in order]
 
 
-def _ordered(study: Study, one: list[Entry], rng: random.Random) -> list[Entry]:
-    # A part of the settings is a sample of all of them, not the first ones.
-    if study.order == "shuffled" or study.most_trials is not None:
-        rng.shuffle(one)
-    return one
+def _orders(study: Study, count: int, rng: random.Random) -> list[list[int]]:
+    """Return the order of each block: balanced for what one trial leaves behind for the next.
+
+    A part of the settings is a sample of all of them, not the first ones.
+    """
+    if study.order == "listed" and study.most_trials is None:
+        return [list(range(count))] * study.repeats
+    repeats = study.repeats
+    if study.most_trials is not None:
+        repeats = min(repeats, -(-study.most_trials // max(count, 1)))
+    return blocks(count, repeats, rng)
 
 
 def validate(study: Study, keys: Keys, targets: list[tuple[str, str]]) -> list[Missing]:

@@ -14,6 +14,14 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
 
 
+def source(name: str) -> str:
+    """Return the YAML of a shipped study; any other name is a usage error."""
+    known = shipped()
+    if name not in known:
+        raise usage(f"there is no study `{name}`", did_you_mean(name, list(known)))
+    return known[name].read_text(encoding="utf-8")
+
+
 def find(name: str) -> Path:
     """Return the file of a shipped study, or of a path; anything else is a usage error."""
     known = shipped()
