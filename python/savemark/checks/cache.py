@@ -60,7 +60,7 @@ def _fitting(evidence: Evidence, rows: pl.DataFrame) -> Finding:
         for result in evidence.results
         for cell in result.cells
         for phase in cell.phases.values()
-        if (phase.of_limit or 0) > 1
+        if phase.limit and phase.limit.firm and (phase.of_limit or 0) > 1
     }
     blocked = tuple(key for key in found if key in above)
     return Finding(

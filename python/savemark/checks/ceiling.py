@@ -8,7 +8,7 @@ from savemark.checks.device import short_of, traffic
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, keys, listing, percent, rate, settings
 from savemark.records.evidence import READS, WRITES
-from savemark.stats import Cell, PhaseStat
+from savemark.stats import Cell, Limit, PhaseStat
 from savemark.stats.bus import bus
 
 # The ceiling may be passed by 5 % before HC-03 speaks.
@@ -25,7 +25,8 @@ NEAR = 0.05
     rule="a median > 1.05 × the least of the ceilings measured in the run, or a rate > 1.05 × one "
     "that is declared (network, device); workers > 1.2 × the program that waits for them; bytes to "
     "or from GPUs > 1.05 × what the PCIe links of so many carry",
-    verdict="BLOCK; FLAG where the device saw the bytes",
+    verdict="BLOCK; FLAG where the device saw the bytes, or the interval of the ceiling itself is "
+    "wider than 10 %",
     read_bytes_per_s=None,
     write_bytes_per_s=None,
 )
@@ -131,28 +132,45 @@ def _bus(evidence: Evidence) -> Finding | None:
 def _above(evidence: Evidence, over: list[tuple[Cell, PhaseStat]]) -> Finding:
     rows = traffic(evidence.trials)
     whole = set(keys(rows)) - set(keys(short_of(rows)))
-    found = [(cell.label, cell.setting, phase.name) for cell, phase in over]
-    unproven = tuple(key for key in found if key not in whole)
-    cell, phase = max(over, key=lambda pair: pair[1].of_limit or 0)
+    unproven = [pair for pair in over if _key(pair) not in whole]
+    firm = [pair for pair in unproven if pair[1].limit and pair[1].limit.firm]
+    cell, phase = max(firm or unproven or over, key=lambda pair: pair[1].of_limit or 0)
     assert phase.limit is not None
     seen = (
-        f"{settings(found)}: faster than the measured ceiling by more than 5 % (the {phase.name} "
-        f"of {cell.setting} reaches {percent(phase.of_limit or 0)} of {phase.limit.name})."
+        f"{settings([_key(pair) for pair in over])}: faster than the measured ceiling by more than "
+        f"5 % (the {phase.name} of {cell.setting} reaches {percent(phase.of_limit or 0)} of "
+        f"{phase.limit.name})."
     )
     again = (
         "Measure the ceiling again with more repeats (--repeats 10) on an otherwise idle machine."
     )
-    if unproven:
+    if firm:
         return Finding(
             Verdict.BLOCK,
             seen,
             "The data did not reach the disk, or the ceiling was measured low; no device counters "
             "show which.",
             "Use direct I/O on a local disk, or " + again[0].lower() + again[1:],
-            unproven,
+            tuple(_key(pair) for pair in firm),
         )
     cause = "The device counters saw the bytes, so the ceiling was measured low."
+    if unproven:
+        cause = _loose(phase.limit)
     return Finding(Verdict.FLAG, seen, cause, again)
+
+
+def _key(pair: tuple[Cell, PhaseStat]) -> tuple[str, str, str]:
+    return pair[0].label, pair[0].setting, pair[1].name
+
+
+def _loose(limit: Limit) -> str:
+    """Why a ceiling forbids nothing."""
+    if limit.width is None:
+        return "That ceiling was measured once, so it may be low by chance."
+    return (
+        f"That ceiling is itself known to no better than {percent(limit.width)}, from its lowest "
+        "to its highest, so it may have been measured low."
+    )
 
 
 @check(

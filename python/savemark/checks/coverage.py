@@ -70,7 +70,9 @@ def _dropped(rows: pl.DataFrame) -> list[str]:
     """What tables (rates without times) show of one phase and not of another."""
     tables = rows.filter(pl.col("elapsed_ns").is_null() & (pl.col("reported_bytes_per_s") > 0))
     parts = []
-    groups = tables.filter(pl.col("phase").is_in(["read", "write"])).group_by("label", "given")
+    groups = tables.filter(pl.col("phase").is_in(["read", "write"])).group_by(
+        "label", "given", maintain_order=True
+    )
     for _, table in groups:
         have = {
             str(phase): set(part["setting"])

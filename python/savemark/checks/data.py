@@ -64,7 +64,7 @@ def _easy(rows: pl.DataFrame) -> Finding:
 
 def _blind(rows: pl.DataFrame) -> Finding | None:
     """Imported: codecs are ranked, and nobody knows on what data."""
-    codecs = rows["codec"].drop_nulls().unique().to_list()
+    codecs = rows["codec"].drop_nulls().unique(maintain_order=True).to_list()
     coding = [name for name in codecs if name not in PLAIN]
     unknown = rows.filter(
         pl.col("phase").is_in(WRITES)

@@ -6,7 +6,7 @@ import polars as pl
 
 from savemark.checks.device import traffic
 from savemark.checks.registry import Evidence, Finding, Verdict, check
-from savemark.checks.wording import count, keys, percent, settings
+from savemark.checks.wording import count, keys, percent, rate, settings
 
 # More traffic than ours by this share, and by more than metadata and journal could explain.
 FOREIGN = 0.25
@@ -64,11 +64,11 @@ def _disk(evidence: Evidence) -> tuple[Finding | None, str]:
         share = int(rows["foreign"].sum()) / int(rows["stored_bytes"].sum())
         return None, f"{rows['device_name'][0]} moved {percent(share)} more than the trials did"
     worst = busy.row(0, named=True)
-    speed = worst["foreign"] / worst["elapsed_ns"] * 1e3
+    speed = rate(worst["foreign"] / worst["elapsed_ns"] * 1e9)
     finding = Finding(
         Verdict.FLAG,
         f"{settings(keys(busy))}: in {count(len(busy), 'phase')} the device also moved bytes that "
-        f"are not ours, up to {speed:.0f} MB/s ({worst['setting']}, repeat {worst['repeat']}, "
+        f"are not ours, up to {speed} ({worst['setting']}, repeat {worst['repeat']}, "
         f"{worst['phase']}).",
         "Another process used the same disk.",
         "Find it with `iotop -oa` or `pidstat -d 1`, stop it, and run again.",

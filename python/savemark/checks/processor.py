@@ -52,13 +52,7 @@ def near(evidence: Evidence) -> Finding:
     each = pl.col("worker_count") / pl.col("rank_count").fill_null(1)
     crowded = evidence.live.filter(each > usable)
     if there and usable < there and not crowded.is_empty():
-        return Finding(
-            Verdict.NOTE,
-            f"{settings(keys(crowded))}: more workers than the {usable} processors that this "
-            f"process may use, of {there}.",
-            "A cpuset or an affinity mask keeps it from the others.",
-            "Start it without taskset, or with a cpuset as large as the workers are many.",
-        )
+        return _crowded(crowded, usable, there)
     if far := _far_gpus(evidence):
         return far
     nodes = host.get("numa_nodes") or 1
@@ -67,6 +61,24 @@ def near(evidence: Evidence) -> Finding:
             Verdict.UNVERIFIED, f"There are {nodes} NUMA nodes; where threads ran is not recorded."
         )
     return Finding(Verdict.OK, f"One NUMA node, {usable} processors for this process.")
+
+
+def _crowded(rows: pl.DataFrame, usable: int, there: int) -> Finding:
+    """Say who keeps a process from processors: launchers of ranks do, unless told not to."""
+    which, few = settings(keys(rows)), "1 processor" if usable == 1 else f"{usable} processors"
+    if (rows["rank_count"].fill_null(1) > 1).any():
+        return Finding(
+            Verdict.NOTE,
+            f"{which}: more workers of a rank than the {few} that it may use, of {there}.",
+            "Launchers bind each rank to a few processors unless told otherwise.",
+            "Start it with mpirun --bind-to none, or with srun --cpu-bind=none.",
+        )
+    return Finding(
+        Verdict.NOTE,
+        f"{which}: more workers than the {few} that this process may use, of {there}.",
+        "A cpuset or an affinity mask keeps it from the others.",
+        "Start it without taskset, or with a cpuset as large as the workers are many.",
+    )
 
 
 def _far_gpus(evidence: Evidence) -> Finding | None:

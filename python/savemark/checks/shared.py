@@ -48,7 +48,10 @@ def apart(evidence: Evidence) -> Finding:
 
 def _unfilled(evidence: Evidence) -> Finding | None:
     rows = evidence.imported.filter(pl.col("command").is_not_null())
-    texts = {str(text): UNFILLED.findall(str(text)) for text in rows["command"].unique()}
+    texts = {
+        str(text): UNFILLED.findall(str(text))
+        for text in rows["command"].unique(maintain_order=True)
+    }
     texts = {text: names for text, names in texts.items() if names}
     names = [name for found in texts.values() for name in found]
     names += [n for t in evidence.run.targets for n in UNFILLED.findall(t.target)]

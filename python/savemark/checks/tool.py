@@ -26,7 +26,9 @@ def valid(evidence: Evidence) -> Finding:
     bad = rows.filter(~pl.col("tool_valid"))
     if not bad.is_empty():
         said = listing(
-            (text for text in bad["tool_message"].drop_nulls().unique() if text), 2, "messages"
+            (text for text in bad["tool_message"].drop_nulls().unique(maintain_order=True) if text),
+            2,
+            "messages",
         )
         return Finding(
             Verdict.BLOCK,

@@ -77,7 +77,7 @@ def _summaries(rows: pl.DataFrame) -> Finding | None:
         return None
     shared = ["phase", *(name for name in STATED if name in rows.columns)]
     hits = {1.0: said.clear()} | {slip: said.clear() for slip in SLIPS}
-    for levels, part in said.group_by(shared):
+    for levels, part in said.group_by(shared, maintain_order=True):
         known = [
             pl.col(n) == level for n, level in zip(shared, levels, strict=True) if level is not None
         ]

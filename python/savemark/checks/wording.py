@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from savemark.study.naming import ONLY
+from savemark.units import rate_text
 
 
 def listing(items: Iterable[str], most: int = 4, of: str = "") -> str:
@@ -63,5 +64,5 @@ def difference(share: float | None) -> str:
 
 
 def rate(bytes_per_s: float) -> str:
-    """Decimal megabytes per second, as the tables' unit is decimal too."""
-    return f"{bytes_per_s / 1e6:.4g} MB/s"
+    """`1.91 GB/s`, as everywhere on a screen."""
+    return rate_text(bytes_per_s)
