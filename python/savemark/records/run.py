@@ -90,6 +90,8 @@ class Run:
     # "live", or "imported" from the files in `sources` (file, sha256, bytes, format, label).
     origin: str = "live"
     sources: tuple[Json, ...] = ()
+    # Of a race: what was looked at, screened, left out and confirmed; None for any other study.
+    race: Json | None = None
     # What was computed from the entries, so that it is computed once.
     memory: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     # The runs that this one was put together from, by name; empty for a run of its own.
@@ -165,6 +167,7 @@ def read_run(folder: Path) -> Run:
         unreadable=tuple(found.named),
         origin=str(head.get("origin") or "live"),
         sources=tuple(head.get("sources") or []),
+        race=head.get("race"),
     )
 
 

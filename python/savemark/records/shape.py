@@ -291,6 +291,20 @@ STUDY = part(
         "buckets": each(label),
         "expect": each(text),
         "mounts": each(part({}, rest=text)),
+        "race": part({"baseline": OPTIONS, "keep": number, "finalists": whole}),
+    }
+)
+# One setting of a race: why it was left out, or what its one short trial took.
+CONTENDER = part(
+    {"factors": factors, "seconds": number, "stored_share": number, "kept": flag, "why": text},
+    "factors",
+)
+RACE = part(
+    {
+        "rest": part({"quiet": flag, "disturbed_by": text}),
+        **dict.fromkeys(("bounded", "screened"), each(CONTENDER)),
+        "finalists": each(factors),
+        "cores": whole,
     }
 )
 ROOM = dict.fromkeys(("total_bytes", "free_bytes"), room)
@@ -316,5 +330,6 @@ HEAD = part(
         "plan": each(PLANNED),
         "sources": each(part({"bytes": number}, rest=text)),
         "skipped": each(part({}, rest=text)),
+        "race": RACE,
     }
 )

@@ -15,12 +15,14 @@ from rich.text import Text
 from savemark import escape
 from savemark.checks import Evidence
 from savemark.checks.memory import same_memory
-from savemark.records import phases, read_run
+from savemark.records import phases
 from savemark.records.evidence import READS
 from savemark.records.run import Json, Run
 from savemark.report import sides
+from savemark.report.analysis import Analysis, analyse
 from savemark.report.comparison import interval, p_text
 from savemark.report.table import Datum, Line, Table, quantity
+from savemark.report.visible import KEYS, forbidden
 from savemark.report.words import gbs, two
 from savemark.run.crosscheck import HEAD
 from savemark.run.phases import OF_PROCESS
@@ -73,17 +75,40 @@ class Part:
     notes: list[str]  # what the times of a tool are, and what else is not the same
 
 
-def read(folder: Path) -> list[Part]:
-    """Read the run folders of a crosscheck; all its comparisons are one family."""
+def read(folder: Path, *, show_blocked: bool = False) -> list[Part]:
+    """Read the run folders of a crosscheck; all its comparisons are one family.
+
+    What a check forbids is not compared, unless `show_blocked` asks for it.
+    """
     head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
-    runs = [(each, read_run(folder / each["name"])) for each in head]
-    samples = [_samples(run) for _, run in runs]
+    runs = [(each, analyse(folder / each["name"], show_blocked=show_blocked)) for each in head]
+    samples = [_samples(analysis.frame) for _, analysis in runs]
     found: dict[tuple[int, str, str], Pair] = {}
     for each in _paired(samples):
         found |= each
     return [
-        Part(each["name"], run, _rows(number, samples[number], found), each["refused"], _notes(run))
-        for number, (each, run) in enumerate(runs)
+        Part(
+            each["name"],
+            analysis.run,
+            _rows(number, samples[number], found),
+            each["refused"],
+            [*_notes(analysis.run), *_blocked(analysis)],
+        )
+        for number, (each, analysis) in enumerate(runs)
+    ]
+
+
+def _blocked(analysis: Analysis) -> list[str]:
+    """Return what is not compared since a check forbids its numbers, a line for each check."""
+    if analysis.show_blocked:
+        return []
+    rows = phases(analysis.run).join(forbidden(analysis.results), on=KEYS, maintain_order="left")
+    found: dict[str, dict[str, None]] = {}
+    for tool, phase, check in rows.select("tool", "phase", "blocked_by").rows():
+        found.setdefault(check, {})[f"{tool} {phase}"] = None
+    return [
+        f"not compared: {', '.join(names)}: {check} forbids the numbers (--show-blocked)"
+        for check, names in found.items()
     ]
 
 
@@ -116,9 +141,10 @@ class _Sample:
     device: float | None
 
 
-def _samples(run: Run) -> dict[tuple[str, str], _Sample]:
+def _samples(frame: pl.DataFrame) -> dict[tuple[str, str], _Sample]:
     """Return the times of each tool and phase per byte, or per operation where names are moved."""
-    frame = phases(run).filter(pl.col("phase").is_not_null() & (pl.col("phase") != "prepare"))
+    known = pl.col("phase").is_not_null() & pl.col("elapsed_ns").is_not_null()
+    frame = frame.filter(known & (pl.col("phase") != "prepare"))
     found = {}
     for (tool, phase), rows in frame.group_by("tool", "phase", maintain_order=True):
         unit = "B" if unit_of(str(rows["workload"][0]), str(phase)) == BYTES else "op"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from savemark.advice import doubts
 from savemark.checks import Evidence, Finding, Verdict, run_checks
 from savemark.checks.repeats import leader
 from savemark.records import Run, phases, read_run
@@ -199,7 +200,7 @@ class Analysis:
             return "invalid", "invalid: no trial finished"
         blocks = [f for f in self.fired if f.verdict is Verdict.BLOCK]
         if blocks:
-            return "invalid", f"invalid: {blocks[0].id} {_negated(blocks[0].id)}"
+            return "invalid", f"invalid: {blocks[0].id} {doubts.forbidden(blocks[0].id)}"
         if any(f.id == "HC-25" and f.verdict is Verdict.FLAG for f in self.fired):
             return "invalid", "[INVALID] by IO500's rules; its speeds are a measurement"
         parts = []
@@ -244,23 +245,3 @@ def ranked(result: TargetResult) -> tuple[list[Cell], Ranking | None]:
     times = {cell.setting: each.median for cell, each in spreads}
     rest = [cell for cell in result.cells if cell.setting not in times]
     return [*sorted(may, key=lambda cell: times[cell.setting]), *rest], found
-
-
-def _negated(identifier: str) -> str:
-    """Why a run with this BLOCK is invalid, in a few words."""
-    return {
-        "HC-02": "the device did not receive the bytes",
-        "HC-03": "faster than the measured ceiling",
-        "HC-04": "reads may have come from memory",
-        "HC-05": "restores were not cold",
-        "HC-07": "another library answered the calls",
-        "HC-13": "phases are too short to be a measurement",
-        "HC-16": "times of two kinds are mixed",
-        "HC-21": "the arithmetic does not hold",
-        "HC-22": "the label is not what ran",
-        "HC-23": "runs share a place",
-        "HC-25": "the tool called it invalid",
-        "HC-26": "there was nothing to do",
-        "HC-32": "GPUDirect Storage was not on the path",
-        "HC-33": "what was read had never been written",
-    }.get(identifier, "see the checks")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
+from savemark.advice.verdict import Rival, State
 from savemark.records import Run
-from savemark.report import expecting, io500, settings, stopping
+from savemark.report import answers, expecting, io500, settings, stopping
 from savemark.report.analysis import Analysis, analyse
+from savemark.report.answers import LabelledAnswer
 from savemark.report.verdict import decision
-from savemark.stats import TOTAL, Ceiling, Ranking, TargetResult
+from savemark.stats import TOTAL, Ceiling, Cell, Ranking, TargetResult
 
 
 def digest(source: Path | Run, *, show_blocked: bool = False) -> dict[str, Any]:
@@ -19,7 +22,9 @@ def digest(source: Path | Run, *, show_blocked: bool = False) -> dict[str, Any]:
 
 def of(analysis: Analysis) -> dict[str, Any]:
     """The same for a run that was already read."""
-    run, (state, words) = analysis.run, analysis.badge
+    run, (valid, words) = analysis.run, analysis.badge
+    state, reason = answers.state(analysis)
+    step = answers.next_step(analysis)
     return {
         "schema": 1,
         "run_id": run.run_id,
@@ -27,11 +32,19 @@ def of(analysis: Analysis) -> dict[str, Any]:
         "study": run.study_name,
         "savemark_version": run.version,
         "started_at": run.started_at,
-        "valid": state != "invalid",
+        "valid": valid != "invalid",
         "validity": words,
+        "state": state.value,
+        "reason": reason,
         "verdict": " ".join(decision(analysis)),
+        "next": step
+        and {
+            "command": step.command,
+            "seconds": step.seconds,
+            "written_bytes": step.written_bytes,
+        },
         "expected": expecting.as_json(analysis),
-        "targets": [_target(result) for result in analysis.results],
+        "targets": [_target(analysis, result) for result in analysis.results],
         "cells": settings.rows(analysis),
         "notes": [
             {"id": f.id, "verdict": f.verdict.value, "evidence": f.evidence, "cause": f.cause}
@@ -51,13 +64,64 @@ def of(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _target(result: TargetResult) -> dict[str, Any]:
+def _target(analysis: Analysis, result: TargetResult) -> dict[str, Any]:
     rankings = {name: result.ranking(name) for name in (TOTAL, *result.phases)}
+    told = [each for each in answers.answers(analysis) if each.result.label == result.label]
+    order = list(State)
+    worst = max(told, key=lambda each: order.index(each.answer.state), default=None)
+    pays = [each.pays.rate for each in told if each.pays]
     return {
         "label": result.label,
         "target": result.target,
+        "state": (worst.answer.state if worst else answers.state(analysis)[0]).value,
+        "reason": worst.answer.reason if worst else "",
+        "answers": [_answer(each) for each in told],
+        "codec_pays_below_bytes_per_s": max(pays, default=None),
         "best": {name: _ranking(found) for name, found in rankings.items()},
         "ceilings": [_ceiling(ceiling) for ceiling in result.ceilings.values()],
+    }
+
+
+def _answer(labelled: LabelledAnswer) -> dict[str, Any]:
+    """One verdict: `advised` is null where there is no advice; shares of time, less 1."""
+    answer, pays = labelled.answer, labelled.pays
+    return {
+        "about": labelled.about,
+        "measure": answer.measure,
+        "state": answer.state.value,
+        "reason": answer.reason,
+        "advised": _cell(answer.advised),
+        "fastest": _cell(answer.fastest),
+        "baseline": _cell(answer.baseline),
+        "as_fast": [cell.setting for cell in answer.as_fast],
+        "slower": [_rival(each) for each in answer.slower],
+        "unknown": [_rival(each) for each in answer.unknown],
+        "codec_pays": pays
+        and {
+            "below_bytes_per_s": pays.rate,
+            "codec": pays.codec,
+            "streams": pays.streams,
+            "ratio": pays.ratio,
+        },
+    }
+
+
+def _cell(cell: Cell | None) -> dict[str, Any] | None:
+    return (
+        None
+        if cell is None
+        else {"setting": cell.setting, "factors": dict(cell.factors), "n": cell.n}
+    )
+
+
+def _rival(rival: Rival) -> dict[str, Any]:
+    known = math.isfinite(rival.low) and math.isfinite(rival.high)
+    return {
+        "setting": rival.cell.setting,
+        "slower_low": rival.low if known else None,
+        "slower_high": rival.high if known else None,
+        "repeats_that_would_tell": rival.more,
+        "seconds": rival.seconds,
     }
 
 
@@ -77,6 +141,9 @@ def _ceiling(c: Ceiling) -> dict[str, Any]:
         "name": c.name,
         "phase": c.phase,
         "bytes_per_s": c.rate,
+        "bytes_per_s_low": c.rates.low,
+        "bytes_per_s_high": c.rates.high,
+        "interval": c.rates.kind,
         "operations_per_s": c.iops,
         "sync_ns": c.sync_ns,
         "ratio": c.ratio,

@@ -41,7 +41,9 @@ def effects(rows: pl.DataFrame, factors: Sequence[Factor]) -> Effects | None:
     """
     names = _names(factors)
     logs = rows.with_columns(y=pl.col("s").log())
-    cells = logs.group_by(names).agg(pl.col("y").mean(), within=pl.col("y").var(ddof=0))
+    cells = logs.group_by(names, maintain_order=True).agg(
+        pl.col("y").mean(), within=pl.col("y").var(ddof=0)
+    )
     centre = float(cells["y"].mean())  # type: ignore[arg-type]
     between = float(((cells["y"] - centre) ** 2).mean())  # type: ignore[arg-type]
     within = float(cells["within"].fill_null(0.0).mean())  # type: ignore[arg-type]
@@ -65,5 +67,5 @@ def _names(factors: Sequence[Factor]) -> list[str]:
 
 def _part(cells: pl.DataFrame, names: Names, centre: float) -> float:
     """The mean square of the level means around the centre, each cell counting once."""
-    means = cells.group_by(names).agg(pl.col("y").mean(), n=pl.len())
+    means = cells.group_by(names, maintain_order=True).agg(pl.col("y").mean(), n=pl.len())
     return float((means["n"] * (means["y"] - centre) ** 2).sum()) / len(cells)

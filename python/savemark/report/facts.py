@@ -43,11 +43,10 @@ def ceilings_table(result: TargetResult) -> Table:
             if c.iops and c.name in ("random_read", "fsync")
             else ""
         )
-        low, high = c.user_bytes / c.seconds.high, c.user_bytes / c.seconds.low
         lines.append(Line([
             Datum(name + (" (one core)" if c.name.startswith("codec/") else "")),
             Datum(gbs(c.rate), c.rate),
-            Datum(f"[{gbs(low)} {gbs(high)}]", low, c.seconds.kind, "quiet"),
+            Datum(f"[{gbs(c.rates.low)} {gbs(c.rates.high)}]", c.rates.low, c.rates.kind, "quiet"),
             Datum(per, c.iops or 0.0),
             Datum(span(c.sync_ns) if c.sync_ns else "", c.sync_ns or 0.0),
             Datum(f"{c.ratio:.2f}" if c.name.startswith("codec/") else "", c.ratio),

@@ -25,6 +25,7 @@ from savemark.report.words import both, seconds
 from savemark.stats.gate import POWER, Gate, GateCell, Whole, gate
 from savemark.stats.pairs import Key
 from savemark.stats.turns import in_turns, repeats_for
+from savemark.study.naming import setting
 
 MOST_LINES = 12  # of cells that passed, in Markdown before the fold
 
@@ -54,8 +55,34 @@ class Judgement:
     @property
     def incomplete(self) -> list[str]:
         """Cells of the baselines that the new run cannot answer for, with the reason."""
-        why = self.new.measured.left_out
-        return [f"{cell(key)} ({why.get(key, 'not measured')})" for key in self.gate.missing]
+        why, others = self.new.measured.left_out, self._screened_out()
+        return [
+            f"{cell(key)} ({why.get(key, 'not measured')})"
+            for key in self.gate.missing
+            if _named(key) not in others
+        ]
+
+    @property
+    def screened_out(self) -> list[str]:
+        """Settings of the baselines that the new run, a race, found too slow to be confirmed."""
+        others = self._screened_out()
+        found = (key for key in self.gate.missing if _named(key) in others)
+        return list(dict.fromkeys(f"{key.setting} ({others[_named(key)]})" for key in found))
+
+    def _screened_out(self) -> dict[tuple[str, str], str]:
+        """Why settings, by label and name, are not confirmed; those that failed are not here."""
+        race = self.new.run.race or {}
+        tried = [e for e in race.get("screened") or [] if "seconds" in e and not e.get("kept")]
+        found = {}
+        for each in [*tried, *(race.get("bounded") or [])]:
+            factors = dict(each.get("factors") or {})
+            label = str(factors.pop("target", ""))
+            found[label, setting(factors)] = str(each.get("why") or "")
+        return found
+
+
+def _named(key: Key) -> tuple[str, str]:
+    return key.label, key.setting
 
 
 def judge(
@@ -145,6 +172,7 @@ def as_json(found: Judgement) -> dict[str, Any]:
         "in_turns": verdict.in_turns,
         "all_cells": _whole_json(verdict.whole),
         "incomplete": found.incomplete,
+        "screened_out": found.screened_out,
         "not_judged": [key._asdict() for key in verdict.unknown],
         "differences": [d.as_json() for d in differences(found.baselines[0].run, found.new.run)],
         "cells": [_cell_json(each) for each in verdict.cells],
@@ -236,6 +264,8 @@ def _notes(found: Judgement) -> list[str]:
     verdict, notes = found.gate, []
     if found.incomplete:
         notes.append(f"not answered for by the new run: {both(found.incomplete)}")
+    if found.screened_out:
+        notes.append(f"too slow in the new run to be measured again: {both(found.screened_out)}")
     if verdict.unknown:
         notes.append(f"not in every baseline: {both(found.unjudged)}")
     notes += sides.shown((found.new, *found.baselines))

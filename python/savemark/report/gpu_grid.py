@@ -7,6 +7,7 @@ import polars as pl
 from savemark.report.analysis import Analysis
 from savemark.report.factors import Factor
 from savemark.report.table import Datum, Line, Table
+from savemark.report.words import gbs
 from savemark.stats import spread
 
 STUDIES = ("gpu-read-grid", "gpu-write-grid", "gpu-random-grid")
@@ -56,14 +57,14 @@ def _best(analysis: Analysis, phase: str) -> Table | None:
         for column in ("first", "last", "diff"):
             middle = spread(top[column])
             data.append(Datum(f"{middle.median:.0f}", middle.median, _tip(middle.samples)))
-        data.append(Datum(f"{spread(top['last']).median * MIB / 1e6:.0f}", top["last"][0]))
+        data.append(Datum(gbs(spread(top["last"]).median * MIB), top["last"][0]))
         data.append(_cpu(top["cpu"]))
         lines.append(Line([*data, Datum(str(len(top["last"])), len(top["last"]))]))
-    heads = ["storage", "fastest setting", "first", "last", "diff", "last, MB/s", "CPU-s/GB", "n"]
+    heads = ["storage", "fastest setting", "first", "last", "diff", "last, GB/s", "CPU-s/GB", "n"]
     note = (
         "MiB/s (2²⁰ bytes per second), medians, as published. First: all bytes moved when the "
         "first worker ended / that time; last: all bytes / the time of the last; diff: "
-        "|first − last| trial by trial. MB/s are 10⁶ bytes per second. CPU-s/GB: processor time of "
+        "|first − last| trial by trial. GB/s are 10⁹ bytes per second. CPU-s/GB: processor time of "
         "all workers for 10⁹ bytes, which is what GPUDirect Storage is to save."
     )
     return Table("gpu_first_last", "First and last worker", heads, lines, note)

@@ -95,8 +95,13 @@ def of_result(result: TargetResult, *, show_blocked: bool = False) -> Legacy | N
         hidden = cell.blocked and not show_blocked
         if not {"save", "restore"} <= set(cell.phases) or hidden:
             continue
-        times = zip(cell.phases["save"].trials, cell.phases["restore"].trials, strict=True)
-        rows += [(cell.codec, cell.streams, save[1], restore[1]) for save, restore in times]
+        # A damaged record may have one of the two; the original has pairs alone.
+        restores = dict(cell.phases["restore"].trials)
+        rows += [
+            (cell.codec, cell.streams, seconds, restores[trial])
+            for trial, seconds in cell.phases["save"].trials
+            if trial in restores
+        ]
     return legacy(rows) if rows else None
 
 

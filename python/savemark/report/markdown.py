@@ -6,6 +6,7 @@ import shlex
 
 from savemark import escape
 from savemark.report import (
+    answers,
     corrected,
     durability,
     expecting,
@@ -17,22 +18,27 @@ from savemark.report import (
     policies,
     published,
     ranked,
+    screened,
     settings,
 )
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Drawn
-from savemark.report.study import parts
-from savemark.report.verdict import decision, messages
+from savemark.report.remedies import beside, caveats, messages
+from savemark.report.speech import cost, spoken
+from savemark.report.study import original, parts
+from savemark.report.verdict import decision
 
 
 def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     """Return the whole text."""
-    text = [*_head(analysis), *_figures(drawn)]
+    text = [*_head(analysis), "", *_figures(drawn), *_tables(analysis)]
     if not durability.applies(analysis):
         text += [durability.WRONG, ""]
-    text += [*_absent(drawn), *_interval(analysis), "## Ceilings", ""]
+    text += ["", *_absent(drawn), *_interval(analysis), "## Ceilings", ""]
     text += [facts.ceilings_table(result).markdown() for result in analysis.results]
     text += ["## Is it true?", ""]
+    text += [f"* {', '.join(m.ids)}: {escape.markdown(m.text)}" for m in messages(beside(analysis))]
+    text += ["", f"Validity: {escape.markdown(analysis.badge[1])}. Every check:", ""]
     text += [
         f"* **{f.id} {f.title}: {f.verdict.value}.** {escape.markdown(f.message)}"
         for f in analysis.findings
@@ -48,14 +54,30 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
 
 
 def _head(analysis: Analysis) -> list[str]:
-    """The decision, what stands against it, and the tables that belong to it."""
-    when, badge = escape.markdown(analysis.when), escape.markdown(analysis.badge[1])
-    text = [f"# {escape.markdown(analysis.title)}", "", f"{when} · **{badge}**", ""]
+    """The first screen: the state, the answers, what stands against them, the next command."""
+    word, reason = answers.state(analysis)
+    text = [f"# {escape.markdown(analysis.title)}", ""]
+    text += [f"{escape.markdown(analysis.when)} · **{word.value}**", ""]
     text += [*(f"> {escape.markdown(sentence)}" for sentence in decision(analysis)), ""]
-    shown, more = messages(analysis)
-    text += [f"* **{f.id}** {escape.markdown(f.message)}" for f in shown]
-    text += [f"* … {more} more under “Is it true?”"] if more else []
-    for room in (expecting, io500, settings, policies, ranked):
+    if reason:
+        text += [f"* **why** {escape.markdown(reason)}"]
+    if not analysis.parts:
+        for each in spoken(analysis):
+            # The sentence has the reason and where a codec pays.
+            lines = [pair for pair in each.lines if pair[0] not in ("why", "codec")]
+            about = f"{each.about}: " if each.about else ""
+            text += [f"* **{label}** {escape.markdown(about + said)}" for label, said in lines]
+    if said := caveats(messages(beside(analysis))):
+        text += [f"* {escape.markdown(said)}"]
+    if step := answers.next_step(analysis):
+        text += ["", f"Next{f' ({what})' if (what := cost(step)) else ''}:", ""]
+        text += [*escape.fenced(step.command, "sh")]
+    return text
+
+
+def _tables(analysis: Analysis) -> list[str]:
+    text = []
+    for room in (expecting, io500, settings, screened, policies, ranked):
         for table in room.tables(analysis):
             text += ["", f"## {escape.markdown(table.title)}", "", table.markdown()]
     return text
@@ -98,10 +120,11 @@ def _design(analysis: Analysis) -> list[str]:
 
 
 def _studies(analysis: Analysis) -> list[str]:
-    text = ["## The original study’s tables", ""]
+    title = "The original study’s tables" if original(analysis) else "Further tables"
+    text = [f"## {title}", ""]
     for table in published.tables(analysis):
         text += [f"### {escape.markdown(table.title)}", "", table.markdown()]
-    for part in parts(analysis):
+    for part in parts(analysis) if original(analysis) else ():
         where = escape.markdown(part.title)
         for twin in (corrected.streams_table(part.result), corrected.codec_table(part.result)):
             text += [f"### {twin.title} ({where})", "", twin.markdown()] if twin else []

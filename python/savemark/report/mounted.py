@@ -7,7 +7,7 @@ import polars as pl
 from savemark.records import Run
 from savemark.report.analysis import Analysis
 from savemark.report.table import Datum, Line, Table
-from savemark.report.words import seconds
+from savemark.report.words import gbs, seconds
 from savemark.stats import median
 
 SAFE = "In the bucket: every file is an object of the right size and SHA-256, looked at there."
@@ -27,7 +27,7 @@ def _durable(analysis: Analysis) -> Table | None:
     groups = rows.group_by("label", "setting", "phase", maintain_order=True)
     lines = [_line(str(label), str(setting), str(phase), part)
              for (label, setting, phase), part in groups]  # fmt: skip
-    heads = ["target", "setting", "phase", "application s", "MB/s", "in the bucket s", "MB/s", "×"]
+    heads = ["target", "setting", "phase", "application s", "GB/s", "in the bucket s", "GB/s", "×"]
     return Table("in_bucket", "Until it is in the bucket", heads, lines, SAFE) if lines else None
 
 
@@ -36,8 +36,7 @@ def _line(label: str, setting: str, phase: str, rows: pl.DataFrame) -> Line:
     until = [median(rows[name] / 1e9) for name in ("elapsed_ns", "durable_ns")]
     data = [Datum(label), Datum(setting), Datum(phase)]
     for each in until:
-        rate = f"{size / each / 1e6:.1f}" if size else "–"
-        data += [Datum(seconds(each), each), Datum(rate, size / each)]
+        data += [Datum(seconds(each), each), Datum(gbs(size / each), size / each)]
     return Line([*data, Datum(f"{until[1] / until[0]:.1f}", until[1] / until[0])])
 
 

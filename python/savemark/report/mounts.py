@@ -9,7 +9,7 @@ import polars as pl
 
 from savemark.report.analysis import Analysis
 from savemark.report.table import MISSING, Datum, Line, Table, quantity
-from savemark.report.words import cpu, span
+from savemark.report.words import cpu, gbs, span
 from savemark.stats import Cell, PhaseStat, Spread, spread
 
 STUDY = "mounts"
@@ -81,11 +81,11 @@ def _corrected(analysis: Analysis, found: dict[tuple[str, str], PhaseStat]) -> T
         for result in analysis.results:
             if stat := found.get((part, result.label)):
                 lines.append(_line(analysis, part, result.label, stat))
-    heads = ["", "path", "MB/s", "[low high]", "MiB/s", "safe MB/s", "[low high]", "IOPS"]
+    heads = ["", "path", "GB/s", "[low high]", "MiB/s", "safe GB/s", "[low high]", "IOPS"]
     heads += ["p50", "p99", "p99.99", "CPU µs/op", "n"]
     groups = [("", 2), ("for the application", 3), ("until it is safe", 3), ("", 5)]
     note = (
-        "MB are 10⁶ bytes, MiB 2²⁰. A write is there for the application when its last call has "
+        "GB are 10⁹ bytes, MiB 2²⁰. A write is there for the application when its last call has "
         "returned, and safe when the flush after it has. A read is cold: the page cache was "
         "dropped, and looked at, before it. A dash under “safe”: this storage does not say."
     )
@@ -113,8 +113,7 @@ def _line(analysis: Analysis, part: str, label: str, stat: PhaseStat) -> Line:
 
 
 def _rate(found: Spread) -> list[Datum]:
-    low, high = found.low / MB, found.high / MB
     return [
-        Datum(f"{found.median / MB:.0f}", found.median),
-        Datum(f"[{low:.0f} {high:.0f}]", found.low, found.kind, "quiet"),
+        Datum(gbs(found.median), found.median),
+        Datum(f"[{gbs(found.low)} {gbs(found.high)}]", found.low, found.kind, "quiet"),
     ]

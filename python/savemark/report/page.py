@@ -15,6 +15,7 @@ from markupsafe import Markup
 from savemark import escape
 from savemark.checks import Verdict
 from savemark.report import (
+    answers,
     corrected,
     durability,
     expecting,
@@ -26,14 +27,17 @@ from savemark.report import (
     policies,
     published,
     ranked,
+    screened,
     settings,
 )
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Drawn
 from savemark.report.palette import css_variables
-from savemark.report.study import parts
+from savemark.report.remedies import beside, caveats, messages
+from savemark.report.speech import cost, spoken
+from savemark.report.study import original, parts
 from savemark.report.table import Table
-from savemark.report.verdict import decision, messages
+from savemark.report.verdict import decision
 
 TEMPLATE = Path(__file__).parent / "template"
 MARKS = {Verdict.BLOCK: "✕", Verdict.FLAG: "!", Verdict.NOTE: "i", Verdict.UNVERIFIED: "?"}
@@ -51,16 +55,19 @@ def page(analysis: Analysis, drawn: list[Drawn]) -> str:
         lstrip_blocks=True,
     )
     environment.globals["figures"] = lambda section: [
-        d for d in drawn if d.figure.section == section
+        d for d in drawn if d.figure.section == section and d.panels
     ]
-    environment.globals["elsewhere"] = [d for d in drawn if d.quiet]
+    environment.globals["elsewhere"] = [
+        d for d in drawn if d.quiet and not (d.why or "").startswith("it belongs to ")
+    ]
+    environment.globals["absent"] = [d for d in drawn if not d.panels and not d.quiet]
     environment.filters["svg"] = Markup  # our own drawing, its texts escaped by the renderer
     return environment.get_template("report.html").render(_context(analysis))
 
 
 def _context(analysis: Analysis) -> dict[str, Any]:
-    run, (state, badge) = analysis.run, analysis.badge
-    shown, more = messages(analysis)
+    run, (state, reason) = analysis.run, answers.state(analysis)
+    merged, step = messages(beside(analysis)), answers.next_step(analysis)
     found = interval.places(analysis)
     scripts = [_part("report.js"), *([_part("interval.js")] if found else [])]
     levels = _levels(analysis)
@@ -69,13 +76,19 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "title": analysis.title,
         "when": analysis.when,
         "question": run.study.get("title") or "",
-        "state": state,
-        "badge": badge,
+        "state": state.value,
+        "reason": reason,
+        "validity": analysis.badge[1],
+        "answers": _answers(analysis),
+        "met": expecting.sentence(analysis),
         "decision": decision(analysis),
         "expected": expecting.tables(analysis),
-        "messages": shown,
-        "more": more,
+        "messages": merged,
+        "caveats": caveats(merged),
+        "step": step,
+        "cost": cost(step) if step else "",
         "tables": [*io500.tables(analysis), *settings.tables(analysis)],
+        "screened": screened.tables(analysis),
         "levels": levels,
         # The names of factors are anything; in names of attributes they are their places here.
         "filters": {name: place for place, name in enumerate(levels)},
@@ -94,8 +107,10 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "policies": policies.tables(analysis),
         "storages": published.tables(analysis),
         "studies": _studies(analysis),
+        "original": original(analysis) or not durability.applies(analysis),
         "wrong": legacy.WRONG,
         "exercise": "" if durability.applies(analysis) else durability.WRONG,
+        "fired": len(analysis.fired),
         "runs": facts.runs_table(run),
         "machine": facts.machine_table(run),
         "mounts": mounted.tables(analysis),
@@ -107,6 +122,11 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "style": Markup(_part("report.css")),
         "scripts": [Markup(script) for script in scripts],
     }
+
+
+def _answers(analysis: Analysis) -> list[Any]:
+    """The answers in words and numbers; a score, or a study in parts, is told in sentences."""
+    return [] if analysis.parts or io500.scored(analysis) else spoken(analysis)
 
 
 def _part(name: str) -> str:
@@ -134,7 +154,7 @@ def _levels(analysis: Analysis) -> dict[str, list[str]]:
 def _studies(analysis: Analysis) -> list[tuple[str, list[Table], str]]:
     """Per storage (and payload): its title, the corrected tables, the legacy text."""
     found = []
-    for part in parts(analysis):
+    for part in parts(analysis) if original(analysis) else ():
         twins = (corrected.streams_table(part.result), corrected.codec_table(part.result))
         found.append((part.title, [t for t in twins if t], legacy.text(part.legacy)))
     return found

@@ -17,6 +17,7 @@ from savemark.report.durability import THREADS, VERSIONS, factor
 from savemark.report.factors import amount
 from savemark.report.interval import MTBF_S, RESTART_S, STATE_BYTES, span_text
 from savemark.report.table import MISSING, Datum, Line, Table
+from savemark.report.words import gbs
 from savemark.stats import median
 from savemark.stats.effect import Effect, ratio_of_medians
 
@@ -134,7 +135,7 @@ def tables(analysis: Analysis) -> list[Table]:
 
 
 def _bought(found: list[Setting], where: str) -> Table:
-    heads = ["policy", "promises", "after a crash", "threads", "seen MB/s", "durable MB/s"]
+    heads = ["policy", "promises", "after a crash", "threads", "seen GB/s", "durable GB/s"]
     heads += [f"a save of {STATE_BYTES / 1e9:g} GB", "save every", "time lost", "torn"]
     return Table(
         "policies", f"What the policies buy{where}", heads, [_line(one) for one in found], NOTE
@@ -172,8 +173,8 @@ def _promise(contract: str) -> str:
 
 
 def _rate(rates: list[float]) -> Datum:
-    value = median(rates) / 1e6
-    return Datum(f"{value:.3g}" if value < 100 else f"{value:.0f}", value)
+    value = median(rates)
+    return Datum(gbs(value), value)
 
 
 def _share(value: float) -> Datum:
@@ -181,7 +182,7 @@ def _share(value: float) -> Datum:
 
 
 def _ratios(found: list[Setting], where: str) -> Table:
-    heads = ["threads", f"{PLAIN} MB/s", f"{BETTER} MB/s", "ratio", "95 % interval"]
+    heads = ["threads", f"{PLAIN} GB/s", f"{BETTER} GB/s", "ratio", "95 % interval"]
     lines = []
     for plain, better in _pairs(found):
         effect = ratio_of_medians(plain.seen, better.seen)

@@ -21,5 +21,4 @@ def tables(analysis: Analysis) -> list[Table]:
     found = [*acceptance.tables(analysis), *gpu_grid.tables(analysis), *mounts.tables(analysis)]
     if found:
         return found
-    # The speeds of disks and networks are those of the study checkpoint-restore, and of imports.
     return [*stalls.tables(analysis), *storages_tables(analysis)]

@@ -1,8 +1,14 @@
-"""The main table on a terminal: the fastest settings, with as many columns as fit."""
+"""The main table on a terminal: the fastest settings, with as many columns as fit.
+
+What is too wide loses columns in this order: intervals and latencies, first and diff, the share of
+the limit, CPU, the stored ratio. Names of settings that are longer still go on in another line, and
+where that leaves no room for them, the phases get a table each. The rates are always there.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +23,7 @@ ROWS = 12
 LATENCY_UP_TO = 2  # phases with a latency each; of more, the report has them
 WIDE = 96  # below this the intervals are left out
 UNLIMITED = 10_000
+SHORTEST = 16  # characters of a name in one line
 PROMISE = {"save": "(durable)", "restore": "(verified)"}
 FIRST = (
     "first: GB/s until the first worker was done; diff: how far that is from the rate until the"
@@ -31,6 +38,9 @@ class Shape:
     wide: bool  # intervals, and latencies of what is counted
     ends: bool  # until the first of several workers was done
     coded: bool  # the ratio of user to stored bytes
+    limit: bool = True  # the share of the limit
+    cpu: bool = True  # what it costs
+    name: int = 0  # the longest that a name may be in one line; 0: as long as it is
 
 
 def show(console: Console, result: TargetResult, part: str, *, coded: bool) -> bool:
@@ -38,26 +48,55 @@ def show(console: Console, result: TargetResult, part: str, *, coded: bool) -> b
     cells, _ = ranked(result)
     if not cells:
         return False
-    shape, table = _fitting(console, result, part, coded=coded)
-    console.print(table)
+    ends = _print(console, result, part, list(result.phases), coded=coded)
     if len(cells) > ROWS:
         console.print(Text(f"… all {len(cells)} in the report", "dim"))
-    return shape.ends
+    return ends
+
+
+def _print(
+    console: Console, result: TargetResult, part: str, names: list[str], *, coded: bool
+) -> bool:
+    """Print these phases in one table, or where that is too wide, in two."""
+    shape, table, fits = _fitting(console, result, part, names, coded=coded)
+    if fits or len(names) < 2:
+        console.print(table)
+        return shape.ends
+    middle = (len(names) + 1) // 2
+    halves = names[:middle], names[middle:]
+    told = [_print(console, result, part, half, coded=coded) for half in halves]
+    return any(told)
 
 
 def _fitting(
-    console: Console, result: TargetResult, part: str, *, coded: bool
-) -> tuple[Shape, Table]:
-    """Return the widest table that fits; if none does, the narrowest."""
-    told = any(_ends(result, name) for name in result.phases)
+    console: Console, result: TargetResult, part: str, names: list[str], *, coded: bool
+) -> tuple[Shape, Table, bool]:
+    """Return the widest table that fits; if none does, the narrowest, and that it does not."""
     endless = console.options.update(max_width=UNLIMITED)
+
+    def width(table: Table) -> int:
+        return console.measure(table, options=endless).maximum
+
+    for shape in _shapes(console, result, names, coded):
+        table = _table(result, part, names, shape)
+        if width(table) <= console.width:
+            return shape, table, True
+    longest = max(len(_name(cell, part)) for cell in ranked(result)[0][:ROWS])
+    room = longest - (width(table) - console.width)
+    shape = replace(shape, name=max(room, SHORTEST // 2))
+    return shape, _table(result, part, names, shape), room >= SHORTEST
+
+
+def _shapes(
+    console: Console, result: TargetResult, names: list[str], coded: bool
+) -> Iterator[Shape]:
+    """The columns, from all of them to those that are always there."""
+    told = any(_ends(result, name) for name in names)
     for wide in (True, False) if console.width >= WIDE else (False,):
         for ends in (True, False) if told else (False,):
-            shape = Shape(wide=wide, ends=ends, coded=coded)
-            table = _table(result, part, shape)
-            if console.measure(table, options=endless).maximum <= console.width:
-                return shape, table
-    return shape, table
+            yield Shape(wide=wide, ends=ends, coded=coded)
+    plain = Shape(wide=False, ends=False, coded=coded, limit=False)
+    yield from (plain, replace(plain, cpu=False), replace(plain, cpu=False, coded=False))
 
 
 def _ends(result: TargetResult, name: str) -> bool:
@@ -65,29 +104,36 @@ def _ends(result: TargetResult, name: str) -> bool:
     return any(cell.phases[name].first_rate for cell in result.cells if name in cell.phases)
 
 
-def _table(result: TargetResult, part: str, shape: Shape) -> Table:
+def _table(result: TargetResult, part: str, names: list[str], shape: Shape) -> Table:
     cells, found = ranked(result)
-    table = _columns(result, cells, shape)
+    table = _columns(result, cells, names, shape)
     for cell in cells[:ROWS]:
         mark = place(cell, found)
         words = {"best": "◀ best", "tied": "= tied"}.get(mark, "") if len(cells) > 1 else ""
         words = words or (f"{cell.failed} failed" if cell.failed else "")
-        row = [cell.setting.removeprefix(part).removeprefix(", ") or "the only setting"]
-        for phase in result.phases:
+        row = [_name(cell, part)]
+        for phase in names:
             row += _phase(result, cell, phase, shape)
         row += _cost(cell, shape)
         table.add_row(*(Text(word) for word in row), words, style="bold" if mark == "best" else "")
     return table
 
 
-def _columns(result: TargetResult, cells: list[Cell], shape: Shape) -> Table:
+def _name(cell: Cell, part: str) -> str:
+    return cell.setting.removeprefix(part).removeprefix(", ") or "the only setting"
+
+
+def _columns(result: TargetResult, cells: list[Cell], names: list[str], shape: Shape) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    table.add_column("\nsetting", no_wrap=True)
+    if shape.name:
+        table.add_column("\nsetting", overflow="fold", max_width=shape.name)
+    else:
+        table.add_column("\nsetting", no_wrap=True)
     spreads = [p.seconds for cell in cells for p in cell.phases.values()]
     kind = kinds(spreads).replace("range, n = ", "range n=") if spreads else "range"
     if counted(result):
-        return _counts(table, result, kind, wide=shape.wide)
-    for name in result.phases:
+        return _counts(table, result, names, (kind, shape))
+    for name in names:
         if shape.wide:
             table.add_column(f"{name}\nmedian", justify="right", no_wrap=True, min_width=8)
             # Text, or rich would read the brackets as markup.
@@ -97,26 +143,29 @@ def _columns(result: TargetResult, cells: list[Cell], shape: Shape) -> Table:
         if shape.ends and _ends(result, name):
             table.add_column("\nfirst", justify="right", no_wrap=True)
             table.add_column("\ndiff", justify="right", no_wrap=True)
-        table.add_column("\nof limit", justify="right", no_wrap=True)
+        if shape.limit:
+            table.add_column("\nof limit", justify="right", no_wrap=True)
     if shape.coded:
         table.add_column("stored\nratio", justify="right", no_wrap=True)
-    table.add_column("CPU\ns/GiB", justify="right", no_wrap=True)
+    if shape.cpu:
+        table.add_column("CPU\ns/GiB", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     return table
 
 
-def _counts(table: Table, result: TargetResult, kind: str, *, wide: bool) -> Table:
+def _counts(table: Table, result: TargetResult, names: list[str], how: tuple[str, Shape]) -> Table:
     """The columns of what is counted: the rate of each kind of operation, and its latency."""
-    several = len(result.phases) > LATENCY_UP_TO
-    for name in result.phases:
+    several, (kind, shape) = len(result.phases) > LATENCY_UP_TO, how
+    for name in names:
         unit = next(c.ran[name] for c in result.cells if name in c.ran)
         table.add_column(f"{name}\n{unit}", justify="right", no_wrap=True)
-        if wide and not several:
+        if shape.wide and not several:
             table.add_column(Text(f"\n[{kind}]"), no_wrap=True)
             table.add_column("latency\np50", justify="right", no_wrap=True)
             table.add_column("\np99", justify="right", no_wrap=True)
             table.add_column("\np99.99", justify="right", no_wrap=True)
-    table.add_column("CPU\nµs/op", justify="right", no_wrap=True)
+    if shape.cpu:
+        table.add_column("CPU\nµs/op", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     return table
 
@@ -127,7 +176,7 @@ def _phase(result: TargetResult, cell: Cell, name: str, shape: Shape) -> list[st
         several = len(result.phases) > LATENCY_UP_TO
         width = 5 if shape.wide and not several else 1
     else:
-        width = 2 + shape.wide + 2 * (shape.ends and _ends(result, name))
+        width = 1 + shape.limit + shape.wide + 2 * (shape.ends and _ends(result, name))
     phase = cell.phases.get(name)
     if name in cell.blocked:
         found = [cell.blocked[name]]
@@ -139,7 +188,7 @@ def _phase(result: TargetResult, cell: Cell, name: str, shape: Shape) -> list[st
         found = [f"{counts(phase.speed)} {phase.unit}"]
     else:
         found = _bytes(phase, wide=shape.wide, ends=shape.ends and _ends(result, name))
-    return [*found, *[""] * width][:width]
+    return [*found, *[""] * width][:width]  # without a limit it is the last
 
 
 def _count(phase: PhaseStat) -> list[str]:
@@ -156,8 +205,11 @@ def _bytes(phase: PhaseStat, *, wide: bool, ends: bool) -> list[str]:
 
 
 def _cost(cell: Cell, shape: Shape) -> list[str]:
+    ratio = [two(cell.ratio) if cell.sized else "–"] if shape.coded and not cell.counted else []
+    if not shape.cpu:
+        return ratio
     if cell.counted:
         return [cpu(cell.cpu_s_per_operation) if cell.whole else "–"]
-    ratio = two(cell.ratio) if cell.sized else "–"
-    each = two(cell.cpu_s_per_gib) if cell.sized and cell.whole else "–"
-    return [ratio, each] if shape.coded else [each]
+    # Nothing moves bytes without a processor: a zero stands for "not recorded".
+    known = cell.sized and cell.whole and cell.cpu_s_per_gib
+    return [*ratio, two(cell.cpu_s_per_gib) if known else "–"]

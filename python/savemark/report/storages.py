@@ -8,10 +8,11 @@ import polars as pl
 
 from savemark.records.imported import PROBE
 from savemark.report.analysis import Analysis
-from savemark.report.study import Part, common, leading, parts, variants
+from savemark.report.study import Part, common, leading, original, parts, variants
 from savemark.report.table import MISSING, Datum, Line, Table, quantity
 from savemark.report.words import both, gbs, seconds
-from savemark.stats import Spread, TargetResult, rate, spread
+from savemark.stats import Spread, TargetResult, median
+from savemark.stats import speeds as per_second
 
 # Phase or ceiling -> what the original study called it.
 DISK = {
@@ -30,17 +31,22 @@ THREADS = ("thread_wait_ns", "thread_codec_ns", "thread_digest_ns")
 class Speed:
     """One way of using a storage by itself, in bytes per second."""
 
-    rate: float
     repeats: Spread  # the rate of each repeat
     written_back: float | None  # including write-back; None where nobody waited for that
+
+    @property
+    def rate(self) -> float:
+        """The median."""
+        return self.repeats.median
 
 
 def storages_tables(analysis: Analysis) -> list[Table]:
     """Return the tables that stand once, above those of each storage."""
     found = [_compared(variant, same) for variant, same in variants(analysis).items()]
-    for result in analysis.results:
-        found += [disk_legacy(analysis, result), disk_table(analysis, result)]
-        found.append(network_table(analysis, result))
+    if original(analysis):
+        for result in analysis.results:
+            found += [disk_legacy(analysis, result), disk_table(analysis, result)]
+            found.append(network_table(analysis, result))
     found += [moments_table(analysis, part) for part in parts(analysis)]
     return [table for table in found if table is not None]
 
@@ -93,13 +99,12 @@ def speeds(analysis: Analysis, result: TargetResult) -> dict[str, Speed]:
 def _speed(rows: pl.DataFrame, name: str) -> Speed:
     amounts = rows["user_bytes"].to_list()
     times = [ns / 1e9 for ns in rows["elapsed_ns"]]
-    average, back = rate(amounts, times), None
+    repeats, back = per_second(amounts, times), None
     if "write" in name and rows["contract"].is_in(["end", "each"]).all():
-        back = average
+        back = repeats.median
     elif "write" in name and not rows["outer_elapsed_ns"].has_nulls():
-        back = rate(amounts, [ns / 1e9 for ns in rows["outer_elapsed_ns"]])
-    repeats = spread(size / s for size, s in zip(amounts, times, strict=True))
-    return Speed(average, repeats, back)
+        back = per_second(amounts, [ns / 1e9 for ns in rows["outer_elapsed_ns"]]).median
+    return Speed(repeats, back)
 
 
 def disk_legacy(analysis: Analysis, result: TargetResult) -> Table | None:
@@ -118,23 +123,23 @@ def disk_legacy(analysis: Analysis, result: TargetResult) -> Table | None:
 
 
 def disk_table(analysis: Analysis, result: TargetResult) -> Table | None:
-    """The same in MB of 10⁶ bytes, with what was safe at the end."""
+    """The same in GB/s, with what was safe at the end."""
     if "://" in result.target or not (found := speeds(analysis, result)):
         return None
     lines = []
     for name, speed in found.items():
-        low, high = (each / 1e6 for each in (speed.repeats.low, speed.repeats.high))
+        low, high = speed.repeats.low, speed.repeats.high
         back = speed.written_back
         lines.append(Line([
             *(Datum(word) for word in DISK[name]),
-            Datum(f"{speed.rate / 1e6:.1f}", speed.rate),
-            Datum(f"[{low:.1f} {high:.1f}]", low, speed.repeats.kind),
-            quantity(back, lambda rate: f"{rate / 1e6:.1f}"),
+            Datum(gbs(speed.rate), speed.rate),
+            Datum(f"[{gbs(low)} {gbs(high)}]", low, speed.repeats.kind),
+            quantity(back, gbs),
             Datum(str(speed.repeats.n), speed.repeats.n),
         ]))  # fmt: skip
-    heads = ["operation", "sub-test", "MB/s", "[low high]", "MB/s, written back", "n"]
+    heads = ["operation", "sub-test", "GB/s", "[low high]", "GB/s, written back", "n"]
     note = (
-        "MB are 10⁶ bytes. “Written back” counts the time until the bytes had left the page cache, "
+        "“Written back” counts the time until the bytes had left the page cache, "
         "as far as the tool waited for that; a dash means that nobody looked. Only that number may "
         "be compared with a durable save."
     )
@@ -200,5 +205,5 @@ def _median(rows: pl.DataFrame, column: str) -> Datum:
     values = [ns / 1e9 for ns in rows[column].drop_nulls()]
     if not values or len(values) < len(rows):
         return MISSING  # not known, or not promised, in every repeat
-    middle = spread(values).median
+    middle = median(values)
     return Datum(seconds(middle), middle, f"n = {len(values)}")

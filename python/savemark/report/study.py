@@ -33,6 +33,14 @@ class Part:
         return total
 
 
+def original(analysis: Analysis) -> bool:
+    """Whether the tables of that study, and their corrected twins, say something about this run.
+
+    They are made of that study, and of files of other programs, which may be its own.
+    """
+    return analysis.run.study_name == STUDY or analysis.run.origin == "imported"
+
+
 def parts(analysis: Analysis) -> list[Part]:
     """Return the parts that have a finished save and restore which may be shown."""
     found = []

@@ -1,18 +1,25 @@
-"""Numbers and lists as a reader sees them; one place decides the digits."""
+"""Numbers and lists as a reader sees them; one place decides the digits.
+
+Speeds are GB/s (10⁹ bytes per second) everywhere on a screen, `savemark.units.gbs`; sizes are
+binary, as they are given.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from savemark.stats import Limit, PhaseStat, Spread
+from savemark import units
 
+if TYPE_CHECKING:
+    from savemark.records import Run
+    from savemark.stats import Limit, PhaseStat, Spread
 
-def gbs(rate: float) -> str:
-    """Bytes per second as decimal GB/s with three significant digits or so; a dash for none."""
-    if not rate:
-        return "–"  # no bytes are known: a rate of zero would be a lie
-    value = rate / 1e9
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+# The one rule for speeds, here for everything in a report.
+gbs = units.gbs
+# What holds the bytes of a target, by its file system; anything else is a disk.
+MEMORY = ("tmpfs", "ramfs", "hugetlbfs")
+SHARED = ("nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "9p", "virtiofs")
 
 
 def counts(rate: float) -> str:
@@ -75,21 +82,35 @@ def span(nanoseconds: float) -> str:
     return f"{nanoseconds:.0f} ns"
 
 
-def binds(limit: Limit | None) -> str:
-    """The short name of what binds, for a narrow column: `disk`, `codec`, `memory`."""
-    return limit.name.removeprefix("checked ").split()[0] if limit else ""
+def medium(run: Run, label: str) -> str:
+    """What a target is, for a sentence: `the disk`, `the bucket`, `memory`, `the file system`."""
+    found = next((target for target in run.targets if target.label == label), None)
+    if found is not None and "://" in found.target:
+        return "the bucket"
+    own = found.facts if found else {}
+    kind = str((own or run.host.get("target") or {}).get("filesystem") or "")
+    if kind in MEMORY:
+        return "memory"
+    return "the file system" if kind in SHARED or kind.startswith("fuse") else "the disk"
 
 
-def where(limit: Limit | None) -> str:
-    """What binds, as the end of a sentence: `97 % of …`."""
+def binds(limit: Limit | None, of: str = "the disk") -> str:
+    """The short name of what binds, for a narrow column: `disk`, `bucket`, `codec`, `memory`."""
+    if limit is None:
+        return ""
+    short = limit.name.removeprefix("checked ").split()[0]
+    return of.rsplit(maxsplit=1)[-1] if short == "disk" else short
+
+
+def where(limit: Limit | None, of: str = "the disk") -> str:
+    """What binds, as the end of a sentence: `97 % of …`; `of` is what the target is."""
     if limit is None:
         return "a limit that was not measured"
-    disks = dict.fromkeys(("disk write", "disk read", "checked disk read"), "the disk")
-    short = {**disks, "memory copy": "memory"}
     if limit.name.startswith("codec "):  # codec zstd × 2 cores
         codec, cores = limit.name.removeprefix("codec ").split(" × ")
-        return f"what {codec} can do on {cores}"
-    return short.get(limit.name, limit.name)
+        return f"{codec} on {cores}"
+    disks = dict.fromkeys(("disk write", "disk read", "checked disk read"), of)
+    return {**disks, "memory copy": "memory"}.get(limit.name, limit.name)
 
 
 def both(names: Sequence[str], most: int = 6) -> str:

@@ -15,7 +15,7 @@ from savemark.report.figures import all_figures
 from savemark.report.markdown import markdown
 from savemark.report.page import page
 from savemark.report.pixels import Pixels
-from savemark.report.study import parts
+from savemark.report.study import original, parts
 from savemark.report.table import write_csv
 
 # How a page of ours begins.
@@ -82,8 +82,9 @@ def _tables(analysis: Analysis, folder: Path) -> None:
     write_csv(folder / "settings.csv", settings.rows(analysis))
     write_csv(folder / "ceilings.csv", [
         {"target": result.label, "name": c.name, "phase": c.phase, "n": c.seconds.n}
-        | {"s_median": c.seconds.median, "bytes_per_s": c.rate, "operations_per_s": c.iops}
-        | {"sync_ns": c.sync_ns, "ratio": c.ratio}
+        | {"s_median": c.seconds.median, "bytes_per_s": c.rate}
+        | {"bytes_per_s_low": c.rates.low, "bytes_per_s_high": c.rates.high}
+        | {"operations_per_s": c.iops, "sync_ns": c.sync_ns, "ratio": c.ratio}
         for result in analysis.results
         for c in ceiling_list(result)
     ])  # fmt: skip
@@ -92,7 +93,7 @@ def _tables(analysis: Analysis, folder: Path) -> None:
         | {"cause": f.cause, "fix": f.fix}
         for f in analysis.findings
     ])  # fmt: skip
-    for part in parts(analysis):
+    for part in parts(analysis) if original(analysis) else ():
         name = f"legacy_{safe(part.title)}.txt"
         text = escape.printable(legacy.text(part.legacy))
         files.write_text(folder / name, text)

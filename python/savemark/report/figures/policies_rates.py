@@ -13,6 +13,7 @@ from savemark.report.marks import WIDTH, inline
 from savemark.report.palette import level_scale
 from savemark.report.policies import NEEDS, Setting, applies, settings
 from savemark.stats import median
+from savemark.units import rate_text
 
 RATES: dict[str, Callable[[Setting], list[float]]] = {
     "as the application saw it": lambda one: one.seen,
@@ -26,8 +27,8 @@ def draw(analysis: Analysis) -> list[Panel]:
     for result in analysis.results:
         found = settings(analysis, result.label)
         where = result.label if len(analysis.results) > 1 else ""
-        values = [rate / 1e6 for one in found for of in RATES.values() for rate in of(one)]
-        domain = [min(values) * 0.8, max(values) * 1.25] if values else [1.0, 10.0]
+        values = [rate / 1e9 for one in found for of in RATES.values() for rate in of(one)]
+        domain = [min(values) * 0.8, max(values) * 1.25] if values else [0.001, 0.01]
         panels += [
             Panel(heading(name, where), _panel(found, of, domain)) for name, of in RATES.items()
         ]
@@ -38,8 +39,8 @@ def _panel(found: list[Setting], of: Callable[[Setting], list[float]], domain: l
     names = list(dict.fromkeys(one.policy for one in found))
     rows = []
     for one in found:
-        rates = [rate / 1e6 for rate in of(one)]
-        tip = f"{one.policy}, {one.threads} threads: {median(rates):.3g} MB/s"
+        rates = [rate / 1e9 for rate in of(one)]
+        tip = f"{one.policy}, {one.threads} threads: {rate_text(median(rates) * 1e9)}"
         row = {"policy": one.policy, "threads": one.threads, "tip": tip}
         rows.append(row | {"y": median(rates), "low": min(rates), "high": max(rates)})
     colour, shape = level_scale("policy", names)
@@ -48,7 +49,7 @@ def _panel(found: list[Setting], of: Callable[[Setting], list[float]], domain: l
         color=alt.Color("policy:N", scale=colour, sort=names, legend=alt.Legend(columns=4)),
     )
     scale = alt.Scale(type="log", domain=domain, nice=False)
-    y = alt.Y("y:Q", title="MB/s (log scale)", scale=scale, axis=alt.Axis(format="~g"))
+    y = alt.Y("y:Q", title="GB/s (log scale)", scale=scale, axis=alt.Axis(format="~g"))
     bars = base.mark_rule(opacity=0.6).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
     marks = base.mark_point(filled=True, size=36, opacity=1).encode(
         y=y, shape=alt.Shape("policy:N", scale=shape, sort=names), description="tip:N"

@@ -56,7 +56,7 @@ def _paint(names: list[str]) -> list[str]:
 
 def _values(rows: pl.DataFrame, columns: dict[str, str]) -> list[dict[str, Any]]:
     # The mean, for the means of the stages add up to the mean of the whole; medians would not.
-    means = rows.group_by("setting").agg(
+    means = rows.group_by("setting", maintain_order=True).agg(
         pl.col(list(columns.values())).mean(), pl.col("elapsed_ns").mean()
     )
     values = []

@@ -30,7 +30,7 @@ def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
         return None
     share = pl.col("first_done_ns") / pl.col("elapsed_ns")
     end = pl.max_horizontal(pl.col("last_done_ns"), pl.col("first_done_ns")) / pl.col("elapsed_ns")
-    middles = rows.group_by("setting").agg(
+    middles = rows.group_by("setting", maintain_order=True).agg(
         first=share.median(), last=end.median(), elapsed=pl.col("elapsed_ns").median()
     )
     values, order = [], []

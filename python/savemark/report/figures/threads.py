@@ -33,7 +33,9 @@ def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     rows, _ = fastest(analysis.short(rows))
     if rows.is_empty():
         return None
-    means = rows.group_by("setting").agg(pl.col(COLUMNS).mean(), pl.col("elapsed_ns").mean())
+    means = rows.group_by("setting", maintain_order=True).agg(
+        pl.col(COLUMNS).mean(), pl.col("elapsed_ns").mean()
+    )
     values = []
     for row in means.sort("elapsed_ns").to_dicts():
         whole = sum(row[column] or 0 for column in COLUMNS) or 1

@@ -73,8 +73,13 @@
     walk(event.target, step);
   });
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
-  // A link from the verdict opens the check it points to.
-  const open = () => { const part = document.querySelector(location.hash || null); if (part?.tagName === "DETAILS") part.open = true; };
+  // A link opens what it points to, and every fold around it; paper has no folds.
+  const open = () => {
+    const there = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let part = there; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+    there?.scrollIntoView();
+  };
   addEventListener("hashchange", open);
   if (location.hash) open();
+  addEventListener("beforeprint", () => { for (const part of document.querySelectorAll("details.part")) part.open = true; });
 })();

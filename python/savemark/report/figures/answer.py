@@ -1,0 +1,140 @@
+"""The one chart of the first screen: the speed of the leading settings, each under its limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from savemark.report.analysis import Analysis, ranked
+from savemark.report.answers import answers
+from savemark.report.figure import Figure, Panel
+from savemark.report.figures import times
+from savemark.report.marks import inline
+from savemark.report.palette import light
+from savemark.report.words import gbs, medium, seconds, where
+from savemark.stats import Cell, TargetResult
+from savemark.stats.cells import BYTES
+
+# So many settings are read at one glance.
+ROWS = 6
+WIDTH, STEP = 300, 17
+LOOKS = {"save": "first", "write": "first", "restore": "second", "read": "second"}
+LIMIT = "limit"
+
+
+def applies(analysis: Analysis) -> str | None:
+    """Settings of one or two factors that move bytes."""
+    if why := times.applies(analysis):
+        return why
+    cells = [cell for result in analysis.results for cell in result.cells]
+    shown = [phase for cell in cells for phase in cell.phases.values()]
+    if shown and not any(phase.user_rate and phase.unit == BYTES for phase in shown):
+        return "its speeds are not bytes per second"
+    return None
+
+
+def draw(analysis: Analysis) -> list[Panel]:
+    """A panel per target, for what its answer is about."""
+    several = len(analysis.results) > 1
+    panels = []
+    for result in analysis.results:
+        chart = _chart(analysis, result)
+        if chart is not None:
+            panels.append(Panel(result.label if several else "", chart))
+    return panels
+
+
+def _chart(analysis: Analysis, result: TargetResult) -> Any | None:
+    cells = _shown(analysis, result)
+    if not cells:
+        return None
+    of = medium(analysis.run, result.label)
+    dots, middles, limits = _rows(analysis, result, cells, of)
+    if not dots:
+        return None
+    phases = [name for name in result.phases if any(row["kind"] == name for row in dots)]
+    kinds = [*phases, *([LIMIT] if limits else [])]
+    colours = [light(LOOKS.get(name, "third")) for name in phases] + [light("limit")]
+    shapes = [("circle", "square", "diamond", "cross")[i % 4] for i in range(len(phases))]
+    shapes.append("square")
+    legend = alt.Legend(columns=len(kinds), orient="top")
+    colour = alt.Color("kind:N", legend=legend, sort=kinds,
+                       scale=alt.Scale(domain=kinds, range=colours[: len(kinds)]))  # fmt: skip
+    shape = alt.Shape("kind:N", legend=legend, sort=kinds,
+                      scale=alt.Scale(domain=kinds, range=shapes[: len(kinds)]))  # fmt: skip
+    names = [cell.setting for cell in cells]
+    top = max(row["rate"] for row in [*dots, *limits]) * 1.04
+    scale = alt.Scale(domain=[0, top], nice=False)
+    place = {
+        "y": alt.Y("setting:N", sort=names, title=None,
+                   axis=alt.Axis(ticks=False, domain=False, labelLimit=150, labelPadding=6)),
+        "yOffset": alt.YOffset("row:N", sort=phases, scale=alt.Scale(domain=phases)),
+        "x": alt.X("rate:Q", scale=scale, title="GB/s (from zero; more is better)",
+                   axis=alt.Axis(tickCount=5, format="~g")),
+    }  # fmt: skip
+    marks = alt.Chart(inline(dots)).mark_point(filled=True, size=30, opacity=0.75)
+    middle = alt.Chart(inline(middles)).mark_tick(thickness=2, height=11, aria=False)
+    tops = alt.Chart(inline(limits)).mark_tick(thickness=2.5, height=15, color=light("limit"))
+    layers = [
+        marks.encode(**place, color=colour, shape=shape, description="tip:N"),
+        middle.encode(**place, color=colour),
+    ]
+    if limits:
+        layers.append(tops.encode(**place, description="tip:N"))
+    height = STEP * len(names) * len(phases) + 8 * len(names)
+    return alt.layer(*layers).properties(width=WIDTH, height=height)
+
+
+def _shown(analysis: Analysis, result: TargetResult) -> list[Cell]:
+    """The fastest settings, the advised one first, and the baseline."""
+    cells = [cell for cell in ranked(result)[0] if cell.phases and cell.sized]
+    told = [each.answer for each in answers(analysis) if each.result.label == result.label]
+    first = [answer.advised for answer in told[:1] if answer.advised]
+    last = [answer.baseline for answer in told[:1] if answer.baseline]
+    order = {cell.setting: cell for cell in [*first, *cells]}
+    fastest = list(order.values())[: ROWS - len(last)]
+    names = [cell.setting for cell in fastest]
+    return fastest + [cell for cell in last if cell.setting not in names]
+
+
+def _rows(
+    analysis: Analysis, result: TargetResult, cells: list[Cell], of: str
+) -> tuple[list[dict[str, Any]], ...]:
+    """Every repeat, the medians, and the limit of each that is one."""
+    dots, middles, limits = [], [], []
+    for name in result.phases:
+        rows = analysis.rows(result.label, name).filter(pl.col("elapsed_ns") > 0)
+        for cell in cells:
+            phase = cell.phases.get(name)
+            if phase is None or phase.counted or not phase.user_rate:
+                continue
+            head = {"setting": cell.setting, "row": name}
+            middles.append(head | {"kind": name, "rate": phase.user_rate / 1e9})
+            share = phase.of_limit
+            # What a setting exceeds is no limit of it, whatever was measured.
+            if phase.limit and share is not None and share <= 1:
+                text = f"{where(phase.limit, of)}, limit of {name}: {gbs(phase.limit.rate)} GB/s"
+                limits.append(head | {"kind": LIMIT, "rate": phase.limit.rate / 1e9, "tip": text})
+            for row in rows.filter(pl.col("setting") == cell.setting).to_dicts():
+                rate = (row["user_bytes"] or 0) / row["elapsed_ns"]
+                time = seconds(row["elapsed_ns"] / 1e9)
+                tip = (
+                    f"{cell.setting}, repeat {row['repeat'] + 1}: {name} {rate:.2f} GB/s, {time} s"
+                )
+                dots.append(head | {"kind": name, "rate": rate, "tip": tip})
+    return dots, middles, limits
+
+
+FIGURE = Figure(
+    name="answer",
+    section="answer",
+    title="Speed of the leading settings",
+    caption="Each mark is one repeat, the bar through them the median; the purple bar is what the "
+    "setting could reach at most, measured in this run. In brackets: the 95 % interval.",
+    needs=("setting", "phase", "elapsed_ns", "user_bytes"),
+    draw=draw,
+    order=1,
+    applies=applies,
+)
