@@ -9,6 +9,11 @@ if TYPE_CHECKING:
 __all__ = ["SavemarkError", "restore", "save"]
 
 
+def __dir__() -> list[str]:
+    """Return the names of this module with those that are loaded when asked for, as help shows."""
+    return sorted({*globals(), *__all__, "__version__"})
+
+
 def __getattr__(name: str) -> Any:
     """Load what is asked for, so that `--help` reads neither package metadata nor the engine."""
     if name == "__version__":

@@ -160,13 +160,13 @@ def resolve(trial_json: str) -> str:
     """Return the trial with every default; refuse an unknown key with its path."""
 
 def parse_size(text: str) -> int:
-    """Return bytes: `4k` = `4KiB` = 4096; refuse `4kB`."""
+    """Return bytes: `4k` = `4KiB` = 4096, `4kB` = 4000."""
 
 def parse_span(text: str) -> float:
     """Return seconds: `2m`, `200ms`, `5`."""
 
 def format_size(size_bytes: int) -> str:
-    """Return the shortest exact form: 4096 is `4KiB`."""
+    """Return the shortest exact form: 4096 is `4KiB`, 64,000,000 is `64MB`."""
 
 def host(target: str | None) -> str:
     """Return the facts about this machine, and about the storage below `target`."""

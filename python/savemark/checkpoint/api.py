@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from savemark.checkpoint import changed, filling, index, nodes, places, transfer
 from savemark.checkpoint import ranks as several
+from savemark.checkpoint.options import RestoreOptions, SaveOptions, spelt_out
 from savemark.checkpoint.place import Place
 from savemark.errors import SavemarkError, from_exception, usage
 
@@ -16,35 +17,7 @@ Json = dict[str, Any]
 Result = TypeVar("Result")
 
 
-class RestoreOptions(TypedDict, total=False):
-    """How to read; sizes and times are numbers (bytes, seconds) or text: `16MiB`, `2m`."""
-
-    queue_depth: int
-    storage: str
-    direct: bool
-    in_place: bool
-    staging: int | str
-    retries: int
-    timeout: float | str
-
-
-class SaveOptions(TypedDict, total=False):
-    """How to write; sizes and times are numbers (bytes, seconds) or text: `16MiB`, `2m`."""
-
-    codec: str
-    level: int
-    streams: int
-    chunk_size: int | str
-    queue_depth: int
-    storage: str
-    direct: bool
-    staging: int | str
-    part_size: int | str
-    concurrency: int
-    retries: int
-    timeout: float | str
-
-
+@spelt_out(SaveOptions)
 def save(
     state: object,
     url: str | os.PathLike[str],
@@ -68,7 +41,8 @@ def save(
 
     With `keep`, `url` is a directory of checkpoints of which the newest `keep` stay. One of several
     ranks is refused, unless it says that its checkpoint stands alone: `ranks="independent"`.
-    `options` are those of `savemark save`, and `staging`: pinned memory at most, in bytes.
+    The other arguments are the options of `savemark save` (docs/reference/trial.md), and `staging`:
+    pinned memory at most. Sizes and times are numbers (bytes, seconds) or text: `16MiB`, `2m`.
     `progress` gets {phase, done_bytes, total_bytes} about ten times a second.
 
     Returns a report: `checkpoint` (its place), `id`, `codec`, `library` (that encoded it),
@@ -106,6 +80,7 @@ def save(
     return _translated(act, calls)
 
 
+@spelt_out(RestoreOptions)
 def restore(
     url: str | os.PathLike[str],
     into: object | None = None,
@@ -124,8 +99,8 @@ def restore(
     tensors come back as what they were, in the memory of this machine, not of its GPUs. Nothing of
     the checkpoint is executed.
 
-    One of several ranks says `ranks="independent"`, as with `save`. `options` are those of
-    `savemark restore`, and `in_place` and `staging`.
+    One of several ranks says `ranks="independent"`, as with `save`. The other arguments are the
+    options of `savemark restore` (docs/reference/trial.md), and `in_place` and `staging`.
 
     Raises SavemarkError, of kind `corrupt` where data is not what was saved, and what `progress`
     raises.
@@ -225,7 +200,13 @@ def in_python(hint: str) -> str:
     """Return a hint that names flags of the command line with the arguments that they are here."""
     if "savemark " in hint:
         return hint  # a command to run
-    hint = re.sub(r"--(storage|codec) (\w+)", r'\1="\2"', hint)
+    from savemark.study.keys import Keys
+
+    keys = Keys.load()
+    for name in ("storage", "codec"):  # "leave --storage out" names no storage
+        choices = "|".join(keys.key(name).choices)
+        hint = re.sub(rf"--{name} ({choices})\b", rf'{name}="\1"', hint)
     hint = re.sub(r"--no-(\w+)", r"\1=False", hint)
+    hint = re.sub(r'(="\w+") (\w+=)', r"\1, \2", hint)
     hint = re.sub(r"--keep N", "keep=N", hint)
     return re.sub(r"--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), hint)

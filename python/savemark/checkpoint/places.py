@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from savemark.checkpoint.folder import Folder
+from savemark.checkpoint.options import RequestLimits, names
 from savemark.checkpoint.place import Place
 from savemark.checkpoint.prefix import Prefix
 from savemark.errors import usage
-
-# Of the options: how long a server may take to answer, for whatever is asked.
-PATIENCE = ("retries", "timeout")
 
 
 def patience(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return how long a server may take to answer, in base units; empty where nobody said."""
     import savemark._engine as engine
 
-    said = {name: options[name] for name in PATIENCE if options.get(name) is not None}
+    said = {name: options[name] for name in names(RequestLimits) if options.get(name) is not None}
     if isinstance(said.get("timeout"), str):
         said["timeout"] = engine.parse_span(said["timeout"])
     return said

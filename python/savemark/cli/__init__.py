@@ -66,7 +66,8 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that is named first; an unknown one is told with the nearest."""
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        is_wrong = name not in COMMANDS and not name.startswith("-")
+        if is_wrong and not ctx.resilient_parsing:  # a shell that completes wants no errors
             is_place = "/" in name or Path(name).is_dir()
             hint = f"savemark run {name}" if is_place else did_you_mean(name, COMMANDS)
             raise usage(f"there is no command `{name}`", hint)

@@ -10,10 +10,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.status import Status
 
 from savemark.cli._print import terminal
-from savemark.cli._words import about, ceilings_line, header, rate_text
+from savemark.cli._words import about, ceilings_line, header
 from savemark.run.forecast import Forecast
 from savemark.run.watcher import Watcher
-from savemark.study.plan import Entry
+from savemark.study.plan import Entry, stage
+from savemark.units import rate_text
 
 # How often a log (a file, a job's output) gets a line.
 LINE_EVERY_S = 10.0
@@ -33,6 +34,7 @@ class Display(Watcher):
         self._began = self._last_line = self._phase_began = time.monotonic()
         self._phase = ""
         self._listed: list[str] = []
+        self._race, self._stage = False, ""
         self._ceilings_wanted = 0
         self._ceilings: dict[str, dict[str, Any]] = {}
 
@@ -46,13 +48,19 @@ class Display(Watcher):
         if self._console.is_terminal:
             self._status.start()
 
+    def look(self, race: dict[str, Any]) -> None:
+        """Say what disturbs the machine."""
+        if disturbed := (race.get("rest") or {}).get("disturbed_by"):
+            self._print(f"note: the machine is not at rest: {disturbed}")
+
     def announce(self, forecast: Forecast, left: list[Entry]) -> None:
         """Print the header and start the bar."""
         self.close()
         self._print(header(forecast))
         # Of this run: a crosscheck shows several, one after the other.
         self._total, self._done, self._forecast_s = len(left), 0, forecast.seconds
-        self._ceilings = {}
+        self._ceilings, self._race = {}, forecast.study.race is not None
+        self._stage = stage(left)
         self._listed = list(forecast.study.ceilings)
         self._ceilings_wanted = len({_ceiling_name(e) for e in left if e.role == "ceiling"})
         self._began = self._last_line = time.monotonic()
@@ -69,16 +77,21 @@ class Display(Watcher):
     def more(self, entries: list[Entry]) -> None:
         """Count the added block in."""
         self._total += len(entries)
+        self._stage = stage(entries)
         if self._bar is not None:
             self._bar.update(self._task, total=self._total)
         elif self._done == self._total - len(entries):
-            self._print(f"{len(entries)} settings need another repeat")
+            self._print(f"{stage(entries)}: {len(entries)} trials")
 
     def started(self, entry: Entry) -> None:
         """Show what runs now."""
         self._phase = ""
         self._setting = entry.setting
-        self._show(entry.setting)
+        if self._race:
+            self._setting = f"{self._stage}: {entry.setting}"
+            if self._stage == "confirm":
+                self._setting += f", block {entry.repeat + 1}"
+        self._show(self._setting)
 
     def moved(self, progress: dict[str, Any]) -> None:
         """Show how fast it goes."""
@@ -87,7 +100,7 @@ class Display(Watcher):
             self._phase, self._phase_began = progress["phase"], now
         seconds = now - self._phase_began
         rate = f"  {rate_text(progress['done_bytes'] / seconds)}" if seconds > 0 else ""
-        self._show(f"{self._phase} {self._setting}{rate}")
+        self._show(f"{self._setting}  {self._phase}{rate}")
 
     def finished(self, entry: Entry, line: dict[str, Any]) -> None:
         """Count a trial; once every ceiling is known, print them."""
@@ -133,6 +146,8 @@ class Display(Watcher):
 
     def _left_s(self) -> float:
         """Return the seconds left: as forecast at first, then as the trials really took."""
+        if self._race:  # how many trials there will be is decided while it runs
+            return max(0.0, self._forecast_s - (time.monotonic() - self._began))
         share = self._done / self._total
         trust = min(1.0, 5 * share)
         total = (time.monotonic() - self._began) / share if share else 0.0

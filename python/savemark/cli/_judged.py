@@ -9,7 +9,10 @@ from savemark.errors import EXIT_CODES
 
 
 def judged(summary: dict[str, Any], *, strict: bool = False) -> int:
-    """Say on stderr which expectations were not met; `strict` refuses a run that is not valid."""
+    """Say on stderr which expectations were not met; `strict` refuses an answer without trust.
+
+    What only checks, and so has no verdict, is refused where it is not valid.
+    """
     if expected := summary.get("expected"):
         from savemark.report.expecting import failure
 
@@ -17,4 +20,5 @@ def judged(summary: dict[str, Any], *, strict: bool = False) -> int:
             kind, message = said
             echo(f"error: {message}", err=True)
             return EXIT_CODES[kind]
-    return 1 if strict and summary.get("valid") is False else 0
+    trusted = summary["state"] == "trusted" if "state" in summary else summary["valid"]
+    return 1 if strict and not trusted else 0

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from savemark.cli._help import METAVARS, spelt
 from savemark.cli._units import share
 
 if TYPE_CHECKING:
     from savemark.study.keys import Key
+    from savemark.study.model import Study
 
 # Said by the arguments (target), by the study (workload), or with another sense (seed: the order).
 NOT_FLAGS = ("target", "workload", "seed")
 ALIASES = {"storage": "--io", "transfer_size": "--bs"}
-TRIAL_SECTION = "Options of the trial (a comma list makes a factor; a study may set other defaults)"
-METAVARS = {"size": "SIZE", "span": "TIME", "integer": "N", "number": "N", "string": "TEXT"}
 
 
 class TrialOption(click.Option):
@@ -25,9 +26,15 @@ class TrialOption(click.Option):
 
 
 class TrialCommand(click.Command):
-    """Asks the engine for the options when the command runs, not when it is listed."""
+    """A command with the trial's options; the engine is asked for them when the command runs."""
 
     _generated = False
+
+    def __init__(
+        self, *given: Any, examples: Sequence[tuple[str, str]], default: str, **more: Any
+    ) -> None:
+        super().__init__(*given, **more)
+        self._examples, self._default = examples, default
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the command's own parameters and the trial's."""
@@ -36,16 +43,42 @@ class TrialCommand(click.Command):
             self.params += trial_options()
         return super().get_params(ctx)
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the trial's options as a section of their own."""
-        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        for title, wanted in (("Options", False), (TRIAL_SECTION, True)):
-            chosen = [o for o in options if isinstance(o, TrialOption) is wanted]
-            rows = [o.get_help_record(ctx) for o in chosen]
-            with formatter.section(title):
-                formatter.write_dl([row for row in rows if row is not None])
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words for the help, which comes before they are read: it may be of a study."""
+        ctx.meta[WORDS] = list(args)
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what most people need, or of a study that is named the options that it has."""
+        from savemark.cli import _help
+        from savemark.study.keys import Keys
+
+        keys, study = Keys.load(), self._study(ctx)
+        if study is None:
+            self.format_usage(ctx, formatter)
+            self.format_help_text(ctx, formatter)
+            _help.write(formatter, _help.brief(ctx, self._examples, self._default, keys))
+            return
+        formatter.write_usage(ctx.command_path, f"{study.name} [OPTIONS] [LABEL=]TARGET...")
+        for text in _help.about_study(study):
+            formatter.write_paragraph()
+            with formatter.indentation():
+                formatter.write_text(text)
+        _help.write(formatter, _help.of_study(study, keys))
+
+    def _study(self, ctx: click.Context) -> Study | None:
+        """Return the study that is named beside --help, None where there is none."""
+        from savemark.run.target import parse
+        from savemark.study.keys import Keys
+        from savemark.study.load import load
+        from savemark.study.shipped import find
+
+        found = self.make_parser(ctx).parse_args(list(ctx.meta.get(WORDS, ())))[0]["arguments"]
+        name, _ = parse(tuple(found) if isinstance(found, tuple | list) else ())
+        return load(find(name), Keys.load()) if name else None
 
 
+WORDS = "savemark.words"
 Decorator = Callable[[Any], Any]
 
 
@@ -69,12 +102,15 @@ seed_option = click.option(
     envvar="SAVEMARK_SEED",
     help="Seed of the order of the trials.",
 )
+yes_option = click.option(
+    "--yes", is_flag=True, help="Start without a question what takes ten budgets or more."
+)
 # Of every command that shows a run.
 expect_option = click.option(
     "--expect",
     multiple=True,
     metavar="EXPR",
-    help="What has to be so, or exit with 3: 'write.bandwidth >= 80 GiB/s where workers=16'.",
+    help="Exit with 3 unless it is so: 'save.bandwidth >= 2 GB/s'.",
 )
 out_option = click.option(
     "--out",
@@ -105,32 +141,47 @@ def option(key: Key) -> TrialOption:
     """Build the option of one key."""
     help_text = key.description.rstrip(".")
     if key.default is not None:
-        help_text += f"  [default: {_spell(key)}]"
-    names = [key.flag, *([ALIASES[key.name]] if key.name in ALIASES else [])]
+        help_text += f"  [default: {spelt(key, key.default)}]"
     metavar: str | None = METAVARS.get(key.kind)
     if key.choices:
         metavar = "[" + "|".join(key.choices) + "]"
     if key.kind == "boolean":
-        names, metavar = [f"{key.flag}/--no-{key.flag[2:]}"], None
+        metavar = None
     return TrialOption(
-        [key.name, *names],
+        [key.name, *names(key)],
         default=None,
         metavar=metavar,
         help=help_text,
         envvar=f"SAVEMARK_{key.name.upper()}",
+        shell_complete=lambda _ctx, _param, text: list(_completed(key, text)),
         **({"type": bool} if key.kind == "boolean" else {"type": str}),
     )
 
 
-def _spell(key: Key) -> str:
-    """Write a default as a user would: sizes with their unit, switches as words."""
-    if key.kind == "size" and isinstance(key.default, int):
-        import savemark._engine as engine
+def names(key: Key) -> list[str]:
+    """Return how the option of a key is typed: `--storage` and `--io`; of a switch both ways."""
+    if key.kind == "boolean":
+        return [f"{key.flag}/--no-{key.flag[2:]}"]
+    return [key.flag, *([ALIASES[key.name]] if key.name in ALIASES else [])]
 
-        return engine.format_size(key.default)
-    if isinstance(key.default, bool):
-        return "on" if key.default else "off"
-    return str(key.default)
+
+def _completed(key: Key, text: str) -> Iterator[CompletionItem[str]]:
+    """Complete the last of the levels that are typed with commas."""
+    before, comma, last = text.rpartition(",")
+    for choice in key.choices:
+        if choice.startswith(last) and choice not in before.split(","):
+            yield CompletionItem(f"{before}{comma}{choice}")
+
+
+def study_or_place(
+    ctx: click.Context, _param: click.Parameter, text: str
+) -> list[CompletionItem[str]]:
+    """Complete the name of a study where none is named yet, and directories."""
+    from savemark.study.shipped import shipped
+
+    known = [] if ctx.params.get("arguments") else shipped()
+    found = [CompletionItem(name) for name in known if name.startswith(text)]
+    return found or [CompletionItem(text, type="dir")]
 
 
 def as_typed(values: Mapping[str, object]) -> dict[str, str]:

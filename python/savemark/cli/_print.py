@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from savemark import escape
+from savemark.ranks.launch import launched
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +21,11 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
 
 
 def terminal(**how: Any) -> Console:
-    """Return a console for tables, colours and bars; of all it prints only colours are obeyed."""
+    """Return a console for tables, colours and bars; of all it prints only colours are obeyed.
+
+    One of several ranks has none, unless FORCE_COLOR says so: Open MPI gives each process a
+    terminal, also where its own output goes into a file.
+    """
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
@@ -33,4 +39,6 @@ def terminal(**how: Any) -> Console:
                 else:
                     yield segment._replace(text=escape.printable(segment.text))
 
+    if launched()[1] > 1 and not os.environ.get("FORCE_COLOR"):
+        how["force_terminal"] = False
     return Terminal(highlight=False, **how)

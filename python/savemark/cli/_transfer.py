@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from savemark.checkpoint.options import RequestLimits, RestoreOptions, SaveOptions, names
 from savemark.cli._options import option
 from savemark.cli._print import echo, terminal
 
@@ -16,22 +17,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 Json = dict[str, Any]
-SAVE_OPTIONS = (
-    "codec",
-    "level",
-    "streams",
-    "chunk_size",
-    "queue_depth",
-    "storage",
-    "direct",
-    "part_size",
-    "concurrency",
-    "retries",
-    "timeout",
-    "client_threads",
-)
-PATIENCE = ("retries", "timeout")
-READ_OPTIONS = ("queue_depth", "storage", "direct", *PATIENCE, "client_threads")
 
 
 class TransferCommand(click.Command):
@@ -69,19 +54,19 @@ class WholeCommand(TransferCommand):
 class SaveCommand(WholeCommand):
     """Writes a checkpoint."""
 
-    engine_options = SAVE_OPTIONS
+    engine_options = names(SaveOptions)
 
 
 class ReadCommand(WholeCommand):
     """Reads a checkpoint: codec, streams and chunks are those it was saved with."""
 
-    engine_options = READ_OPTIONS
+    engine_options = names(RestoreOptions)
 
 
 class LookCommand(TransferCommand):
     """Looks at a place, and reads no data."""
 
-    engine_options = PATIENCE
+    engine_options = names(RequestLimits)
 
 
 def alone(ranks: str | None, verb: str) -> None:
@@ -152,7 +137,8 @@ def show(verb: str, done: Json, as_json: bool, facts: list[str]) -> None:
     if as_json:
         echo(json.dumps(done))
         return
-    from savemark.cli._words import BINARY, rate_text
+    from savemark.cli._words import BINARY
+    from savemark.units import rate_text
 
     size, seconds = done["user_bytes"], max(done["elapsed_ns"], 1) / 1e9
     step, unit = next(((s, u) for s, u in BINARY if size >= s), (1, "B"))

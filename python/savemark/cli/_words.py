@@ -13,6 +13,7 @@ from savemark.run.target import Target
 from savemark.study.expect import too_few
 from savemark.study.model import Study
 from savemark.study.naming import setting
+from savemark.units import rate_text
 
 # So many settings are listed one by one.
 NAMED = 40
@@ -29,13 +30,6 @@ def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
 def bytes_text(size_bytes: float) -> str:
     """Return `61 GiB`."""
     return _scaled(size_bytes, BINARY)
-
-
-def rate_text(bytes_per_s: float) -> str:
-    """Return `1.91 GB/s`."""
-    step, unit = next(((s, u) for s, u in DECIMAL if bytes_per_s >= s), (1, "B"))
-    shown = bytes_per_s / step
-    return f"{shown:.{2 if shown < 10 else 1 if shown < 100 else 0}f} {unit}/s"
 
 
 def about(seconds: float) -> str:
@@ -58,8 +52,8 @@ def header(found: Forecast) -> str:
         shape = f"{trials}, a sample of {settings}: that is what the budget holds"
     elif study.repeats < found.asked_repeats:
         shape += f" (not {found.asked_repeats}: that is what the budget holds)"
-    elif study.order == "shuffled":
-        shape += ", shuffled"
+    if study.race is not None:
+        shape = f"{settings} screened, at most {study.race.finalists} confirmed"
     time = about(found.seconds)
     writes = f"writes {bytes_text(found.written_bytes)}"
     if study.until is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from savemark import files
-from savemark.cli._options import json_option
+from savemark.cli._options import json_option, show_blocked_option
 from savemark.cli._print import echo, terminal
 
 
@@ -35,6 +35,7 @@ from savemark.cli._print import echo, terminal
     metavar="DIR",
     help="New folder for the runs.  [default: savemark-runs/TIME-crosscheck]",
 )
+@show_blocked_option("Show")
 @json_option("the result (or the error)")
 def command(
     target: str,
@@ -43,6 +44,7 @@ def command(
     size: str,
     repeats: int,
     out: Path | None,
+    show_blocked: bool,
     as_json: bool,
 ) -> int:
     """Run the same settings with savemark and with every tool on PATH, interleaved.
@@ -70,14 +72,13 @@ def command(
         crosscheck.run(wanted, folder, display, ("savemark", *sys.argv[1:]))
     finally:
         display.close()
-    return _show(folder, as_json)
+    return _show(folder, as_json, show_blocked)
 
 
-def _show(folder: Path, as_json: bool) -> int:
-
+def _show(folder: Path, as_json: bool, show_blocked: bool) -> int:
     from savemark.report import agreement
 
-    parts = agreement.read(folder)
+    parts = agreement.read(folder, show_blocked=show_blocked)
     files.write_text(folder / "crosscheck.md", agreement.markdown(parts))
     if as_json:
         echo(json.dumps(agreement.as_json(parts)))

@@ -63,5 +63,11 @@ def command(runs: tuple[str, ...], form: str | None, out: Path | None, show_bloc
 
 
 def _ending(out: Path | None) -> str | None:
+    """Return the format that a file's name says; None without a name, or an ending."""
     ending = out.suffix.lstrip(".").lower() if out else ""
-    return ending if ending in FORMATS else None
+    if ending and ending not in FORMATS:
+        raise usage(
+            f"-o {out}: `.{ending}` is no format of an export",
+            f"end it in {', '.join(f'.{form}' for form in FORMATS)}, or say which it is: --format",
+        )
+    return ending or None

@@ -23,18 +23,23 @@ if TYPE_CHECKING:
 def command(place: str, as_json: bool, **options: object) -> None:
     """List the checkpoints in DEST, oldest first: time, size, codec, complete, damaged or newer.
 
-    Where DEST is none and holds none that are numbered, those directly in it are listed, by name.
-    Data is not read: `savemark verify` does that.
+    Where DEST is none and holds none that are numbered, those of the places directly in it are
+    listed, by name. Data is not read: `savemark verify` does that.
     """
     from savemark.checkpoint import places
 
     where = places.at(place, typed(options))
-    rows = [_row(entry) for entry in where.entries() or where.inside()]
+    entries, below = where.entries(), False
+    if not entries:
+        entries, below = where.inside(), True
+    rows = [_row(entry) for entry in entries]
     if as_json:
         echo(json.dumps(rows))
         return
     if not rows:
         echo(f"no checkpoint in {place}")
+    elif below:
+        echo(f"note: {place} is no checkpoint; these are one level below it", err=True)
     width = max((len(row["name"]) for row in rows), default=0)
     for row in rows:
         echo(escape.one_line(_line(row, width)))  # a name may hold line ends

@@ -16,6 +16,8 @@ from savemark.cli._options import (
     out_option,
     seed_option,
     show_blocked_option,
+    study_or_place,
+    yes_option,
 )
 from savemark.cli._print import echo
 from savemark.errors import EXIT_CODES, usage
@@ -27,10 +29,23 @@ if TYPE_CHECKING:
 REPEATS = 10
 
 
+STUDY = "grid"  # where none is named: a race might end with other settings on each side
+EXAMPLES = (("savemark pair old=/mnt/a new=/mnt/b", "Is b slower than a?"),)
+
+
 @click.command(
-    "pair", short_help="Measure old and new in turns; fail if new is slower.", cls=TrialCommand
+    "pair",
+    short_help="Measure old and new in turns; fail if new is slower.",
+    cls=TrialCommand,
+    examples=EXAMPLES,
+    default=STUDY,
 )
-@click.argument("arguments", nargs=-1, metavar="[STUDY] [OLD=]TARGET [NEW=]TARGET")
+@click.argument(
+    "arguments",
+    nargs=-1,
+    metavar="[STUDY] [OLD=]TARGET [NEW=]TARGET",
+    shell_complete=study_or_place,
+)
 @click.option(
     "--switch",
     metavar="COMMAND",
@@ -48,6 +63,7 @@ REPEATS = 10
     help="Runs of every setting on both targets.",
 )
 @click.option("--budget", metavar="TIME", envvar="SAVEMARK_BUDGET", help="Time for the whole run.")
+@yes_option
 @seed_option
 @out_option
 @show_blocked_option("Judge")
@@ -59,6 +75,7 @@ def command(
     max_regression: float,
     repeats: int,
     budget: str | None,
+    yes: bool,
     seed: int | None,
     out: Path | None,
     show_blocked: bool,
@@ -86,7 +103,7 @@ def command(
             "for example: savemark pair old=/mnt/a new=/mnt/b",
         )
     request = Request(
-        study=study,
+        study=study or STUDY,
         targets=targets,
         flags=as_typed(trial),
         budget=budget,
@@ -95,7 +112,7 @@ def command(
         out=out,
         command=("savemark", *sys.argv[1:]),
     )
-    outcome = _measure(request, switch)
+    outcome = _measure(request, switch, yes=yes)
     page = build(outcome.path, show_blocked=show_blocked)
     found = gating.judge_turns(outcome.path, max_regression, show_blocked=show_blocked)
     code = answer(found, as_json=as_json, as_markdown=as_markdown)
@@ -105,12 +122,12 @@ def command(
     return code
 
 
-def _measure(request: Request, switch: str | None) -> Outcome:
-    from savemark.cli._display import Display
+def _measure(request: Request, switch: str | None, *, yes: bool) -> Outcome:
+    from savemark.cli._ask import Asking
     from savemark.run.start import start
     from savemark.run.switch import Switch
 
-    display = Display()
+    display = Asking(request.command, yes=yes)
     names = {target.label: target.name for target in request.targets}
     try:
         return start(request, Switch(switch, names, display) if switch else display)

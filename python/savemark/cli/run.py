@@ -19,8 +19,11 @@ from savemark.cli._options import (
     out_option,
     seed_option,
     show_blocked_option,
+    study_or_place,
+    yes_option,
 )
 from savemark.cli._print import echo, terminal
+from savemark.errors import usage
 
 if TYPE_CHECKING:
     from savemark.ranks.lead import Lead
@@ -28,8 +31,26 @@ if TYPE_CHECKING:
     from savemark.run.start import Outcome
 
 
-@click.command("run", short_help="Measure one or several directories.", cls=TrialCommand)
-@click.argument("arguments", nargs=-1, metavar="[STUDY] [LABEL=]TARGET...")
+EXAMPLES = (
+    ("savemark run /mnt/scratch", "One directory."),
+    ("savemark run /mnt/scratch --state ./model", "With your own data."),
+    ("savemark run checkpoint-restore /mnt/a s3://bucket/p", "Compare two places."),
+)
+
+
+@click.command(
+    "run",
+    short_help="Measure one or several directories.",
+    cls=TrialCommand,
+    examples=EXAMPLES,
+    default="quick",
+)
+@click.argument(
+    "arguments",
+    nargs=-1,
+    metavar="[STUDY] [LABEL=]TARGET...",
+    shell_complete=study_or_place,
+)
 @click.option("--budget", metavar="TIME", envvar="SAVEMARK_BUDGET", help="Time for the whole run.")
 @click.option(
     "--repeats",
@@ -42,7 +63,7 @@ if TYPE_CHECKING:
     "--until",
     metavar="RULE",
     envvar="SAVEMARK_UNTIL",
-    help="Go on repeating a setting until its medians are this certain: 'ci<3%' is ±3 %.",
+    help="Repeat until medians are this certain: 'ci<3%' is ±3 %.",
 )
 @click.option(
     "--max-repeats",
@@ -54,7 +75,9 @@ if TYPE_CHECKING:
 @expect_option
 @seed_option
 @out_option
+@click.option("--full", is_flag=True, help="No race: every setting alike (the study grid).")
 @click.option("--dry-run", is_flag=True, help="Say what would run, how long, and what it writes.")
+@yes_option
 @click.option(
     "--emit",
     metavar="LAUNCHER[:NODESxRANKS]",
@@ -66,7 +89,7 @@ if TYPE_CHECKING:
     metavar="RUN_DIR",
     help="Finish a run that was stopped.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 if the result is not valid.")
+@click.option("--strict", is_flag=True, help="Exit with 1 unless the answer is trusted.")
 @show_blocked_option("Show")
 @json_option("the result (or the error)")
 def command(
@@ -78,7 +101,9 @@ def command(
     expect: tuple[str, ...],
     seed: int | None,
     out: Path | None,
+    full: bool,
     dry_run: bool,
+    yes: bool,
     emit: str | None,
     resume: Path | None,
     strict: bool,
@@ -88,10 +113,8 @@ def command(
 ) -> int:
     """Measure how fast each TARGET saves and restores a checkpoint.
 
-    STUDY is a shipped study or a YAML file; `quick` when left out. TARGET is an empty directory:
-    an argument with / or =, or that is a directory. Nothing is left there.
-
-    Started by mpirun or srun as several processes, all of them do each trial together.
+    TARGET is an empty directory or a bucket's URL; nothing is left there. STUDY is a shipped study
+    (savemark studies) or a YAML file; `quick` when left out.
     """
     from savemark.ranks.launch import join, leading
 
@@ -106,8 +129,10 @@ def command(
         from savemark.run.target import parse
 
         study, targets = parse(arguments)
+        if full and study is not None:
+            raise usage(f"--full is the study grid, not {study}", "leave one of them out")
         request = Request(
-            study=study,
+            study="grid" if full else study,
             targets=targets,
             flags=as_typed(trial),
             budget=budget,
@@ -124,7 +149,7 @@ def command(
             return _emit(request, emit)
         if dry_run:
             return _preview(request, as_json)
-        outcome = _measure(request, resume, ranks)
+        outcome = _measure(request, resume, ranks, yes=yes)
         if ranks:
             ranks.rest()
         return _show(outcome, as_json, strict, show_blocked)
@@ -161,12 +186,14 @@ def _emit(request: Request, launcher: str) -> int:
     return 0
 
 
-def _measure(request: Request, resume_dir: Path | None, ranks: Lead | None) -> Outcome:
-    from savemark.cli._display import Display
+def _measure(
+    request: Request, resume_dir: Path | None, ranks: Lead | None, *, yes: bool
+) -> Outcome:
+    from savemark.cli._ask import Asking
     from savemark.run.resume import resume
     from savemark.run.start import start
 
-    display = Display()
+    display = Asking(request.command, yes=yes)
     try:
         if resume_dir is not None:
             return resume(resume_dir, request, display, ranks)
