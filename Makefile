@@ -31,7 +31,7 @@ docs: $(VENV)/engine ## the API of the engine, and the reference pages that are 
 	RUSTDOCFLAGS="-D warnings" cargo doc --package savemark-engine --no-deps --document-private-items --quiet
 	$(PYTHON) docs/build.py --check
 
-bench: $(VENV)/engine ## side by side with fio, elbencho, IOR, mdtest, our own ceilings and the clients of S3, what hostile files cost, how often ties are wrong; about two hours
+bench: $(VENV)/engine ## side by side with fio, elbencho, IOR, mdtest, our own ceilings and the clients of S3, what hostile files cost, how often ties and simulated races are wrong; about two hours
 	@mkdir -p $(SCRATCH)
 	$(PYTHON) bench/block.py $(SCRATCH)
 	$(PYTHON) bench/metadata.py $(SCRATCH)
@@ -45,6 +45,7 @@ bench: $(VENV)/engine ## side by side with fio, elbencho, IOR, mdtest, our own c
 	$(PYTHON) bench/memory.py $(SCRATCH)
 	$(PYTHON) bench/hostile.py $(SCRATCH)
 	$(PYTHON) bench/ties.py
+	$(PYTHON) bench/places.py
 	$(if $(TORCH),PYTHONPATH=python $(TORCH) bench/statedict.py $(SCRATCH),@echo 'state dict: skipped; TORCH=PYTHON names a Python with torch and safetensors')
 
 clean:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from savemark import _engine
+from savemark.study.order import williams
 
 
 @dataclass
@@ -69,14 +70,9 @@ def interleave(sides: list[Side], rounds: int) -> None:
 
 
 def order(n: int, turn: int) -> list[int]:
-    """The order of round `turn`, balanced for what one side leaves behind for the next.
-
-    Williams, Aust. J. Sci. Res. 2 (1949) 149: 0 1 n-1 2 n-2 …, shifted by one each round. For odd n
-    that takes two squares, the second one backwards.
-    """
-    zigzag = [(i + 1) // 2 if i % 2 else -(i // 2) for i in range(n)]
-    shifted = [(place + turn) % n for place in zigzag]
-    return shifted[::-1] if n % 2 and turn // n % 2 else shifted
+    """The order of round `turn`, balanced for what one side leaves behind for the next."""
+    rows = williams(n)
+    return rows[turn % len(rows)]
 
 
 def ratio(ours: Side, theirs: Side, figure: Callable[[Sample], float]) -> float:
