@@ -1,4 +1,4 @@
-"""Writes the reference pages that come from the engine's schema and the checks' registry.
+"""Writes the reference pages that come from the engine's schema, the commands and the checks.
 
 With --check it only compares them.
 
@@ -11,8 +11,12 @@ import re
 import sys
 from pathlib import Path
 
+import click
+
 from savemark import _engine
 from savemark.checks import catalogue
+from savemark.cli import COMMANDS, cli
+from savemark.cli._options import TrialOption
 from savemark.study.keys import OURS, Keys
 
 ROOT = Path(__file__).parent.parent
@@ -95,6 +99,49 @@ def page() -> str:
     return "\n".join(parts)
 
 
+COMMANDS_HEAD = """# Reference: the commands
+
+Generated from the commands by `docs/build.py`; do not edit. `savemark COMMAND --help` says the
+same, `savemark run STUDY --help` what the options of a trial are in one study.
+[Completion](../completion.md) in bash, zsh and fish knows them all.
+"""
+OF_A_TRIAL = "And [the options of a trial](trial.md): {}.\n"
+
+
+def commands_page() -> str:
+    """Every command with its options; of those that come from the engine the names."""
+    context = click.Context(cli, info_name="savemark")
+    return "\n".join([COMMANDS_HEAD, *(one_command(context, name) for name in COMMANDS)])
+
+
+def one_command(above: click.Context, name: str) -> str:
+    """A section, with one for each command below it."""
+    command = above.command.get_command(above, name)
+    context = click.Context(command, info_name=name, parent=above)
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    text = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+    options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
+    rows, engines = [], []
+    for each in options:
+        record = each.get_help_record(context)
+        if isinstance(each, TrialOption):
+            engines.append(f"`{each.opts[0]}`")
+        elif record and "--help" not in each.opts:
+            left, right = (cell.replace("|", "\\|") for cell in record)
+            rows.append(f"| `{left}` | {right} |")
+    parts = [
+        f"## {context.command_path.removeprefix('savemark ')}\n",
+        f"    {usage}\n",
+        f"{text}\n",
+    ]
+    parts += ["\n".join(["| option | |", "|---|---|", *rows, ""])] if rows else []
+    every = len(engines) > 20
+    parts += [OF_A_TRIAL.format("all" if every else ", ".join(engines))] if engines else []
+    if isinstance(command, click.Group):
+        parts += [one_command(context, each) for each in command.list_commands(context)]
+    return "\n".join(parts)
+
+
 CHECKS_HEAD = """# The honesty checks
 
 Generated from the registry of checks by `docs/build.py`; do not edit.
@@ -148,7 +195,11 @@ def checks_page() -> str:
 def pages() -> dict[Path, str]:
     """Every generated page."""
     docs = ROOT / "docs"
-    return {docs / "reference" / "trial.md": page(), docs / "checks.md": checks_page()}
+    return {
+        docs / "reference" / "trial.md": page(),
+        docs / "reference" / "commands.md": commands_page(),
+        docs / "checks.md": checks_page(),
+    }
 
 
 def broken_links() -> list[str]:
