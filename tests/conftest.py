@@ -7,12 +7,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
+import browser
 import fake_engine
 import live_program
 
 ROOT = Path(__file__).parent.parent
+
+# The suite tries the same examples each time, so that what passes once passes again; bench/fuzz.py
+# tries others as long as it is told.
+hypothesis.settings.register_profile("suite", derandomize=True)
+if "SAVEMARK_FUZZ_EXAMPLES" not in os.environ:
+    hypothesis.settings.load_profile("suite")
 
 
 def pytest_sessionstart():
@@ -33,10 +41,15 @@ def engine(monkeypatch):
     for name, module in (("_engine", fake_engine), ("report", fake_engine.fake_report())):
         monkeypatch.setitem(sys.modules, f"savemark.{name}", module)
         monkeypatch.setattr(savemark, name, module, raising=False)
-    # Modules that have bound the other engine by name are imported anew.
-    for name in [n for n in sys.modules if n.startswith(("savemark.run.", "savemark.cli."))]:
+    # Modules that have bound the other engine by name are imported anew, and again afterwards:
+    # one that stayed would hold classes of others that are put back.
+    rooms = ("savemark.run.", "savemark.cli.")
+    before = {name for name in sys.modules if name.startswith(rooms)}
+    for name in before:
         monkeypatch.delitem(sys.modules, name)
-    return fake_engine
+    yield fake_engine
+    for name in [n for n in sys.modules if n.startswith(rooms) and n not in before]:
+        del sys.modules[name]
 
 
 @pytest.fixture
@@ -61,10 +74,11 @@ class Command:
         self.folder = folder
         self.terminal = subprocess.PIPE  # what stderr is
 
-    def popen(self, *words, **environment):
+    def popen(self, *words, stdin=None, **environment):
         return subprocess.Popen(
             [sys.executable, str(ROOT / "tests" / "fake_engine.py"), *map(str, words)],
             cwd=self.folder,
+            stdin=stdin,
             env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment},
             stdout=subprocess.PIPE,
             stderr=self.terminal,
@@ -213,3 +227,20 @@ def refusal(tmp_path, options):
         return f"{raised.value.message} | {raised.value.hint}"
 
     return refusal
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    """A browser without a window, for all tests of a file."""
+    browser.required()
+    with browser.Browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Where the pictures of this test go; SAVEMARK_PICTURES keeps them."""
+    kept = os.environ.get("SAVEMARK_PICTURES")
+    folder = Path(kept) if kept else tmp_path
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

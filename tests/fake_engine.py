@@ -10,6 +10,7 @@ hint]. FAKE_ERRORS_RUN spares the calibration, which comes before there is a run
 import itertools
 import json
 import os
+import re
 import sys
 import time
 import types
@@ -64,7 +65,7 @@ SCHEMA = {
             queue_depth=(8, INTEGER),
             cache=("cold", {"enum": ["cold", "warm"], "type": "string"}),
         ),
-        "sequential": _schema(**TRANSFER, checksum=(False, SWITCH)),
+        "sequential": _schema(**TRANSFER, checksum=(False, SWITCH), keep=(False, SWITCH)),
         "random": _schema(**TRANSFER, operations=(None, {"type": ["integer", "null"]})),
         "codec": _schema(
             codec=("lz4", CODEC),
@@ -115,15 +116,14 @@ def resolve(text):
 
 
 def parse_size(text):
-    text = text.strip()
-    digits = text.rstrip("kKmMgGtTiIbB")
-    unit = text[len(digits) :].lower()
-    if text.endswith("kB"):
-        raise EngineError("usage", f"`{text}` is ambiguous; write 4KiB for 4 x 1024 bytes")
-    try:
-        return int(float(digits) * 1024 ** "bkmgt".index(unit[:1] or "b"))
-    except ValueError:
-        raise EngineError("usage", f"`{text}` is not a size") from None
+    from savemark.units import BYTES
+
+    found = re.fullmatch(r"([\d.]+)\s*(\w*)", text.strip())
+    if not found:
+        raise EngineError("usage", f"`{text}` is not a size")
+    if found[2] not in BYTES:
+        raise EngineError("usage", f"`{text}` has an unknown unit; write 4KiB or 4kB")
+    return int(float(found[1]) * BYTES[found[2]])
 
 
 def parse_span(text):

@@ -35,6 +35,15 @@ class Silent:
     def measuring(self):
         pass
 
+    def agree(self, forecast):
+        pass
+
+    def look(self, race):
+        pass
+
+    def more(self, entries):
+        pass
+
     def announce(self, forecast, left):
         pass
 

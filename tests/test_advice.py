@@ -168,7 +168,6 @@ def test_ties_are_named_and_blocked_settings_are_no_advice(tmp_path):
 
 @pytest.mark.parametrize(("slower", "advised"), [(1.03, "none × 0"), (1.3, "none × 8")])
 def test_less_cpu_decides_only_among_tied_settings_that_are_near(tmp_path, slower, advised):
-    from savemark import report
     from savemark.report.analysis import analyse
 
     folder = make_run(tmp_path / "tie", Made(codecs=("none",), streams=(0, 8)))
@@ -185,13 +184,6 @@ def test_less_cpu_decides_only_among_tied_settings_that_are_near(tmp_path, slowe
     (result,) = analyse(folder).results
     found = best(result, "freeze")
     assert (found.cell.setting, len(found.tied)) == (advised, 1)
-    said = report.summary(folder)["verdict"]
-    why = (
-        "the least CPU within 5 % of the fastest"
-        if advised == "none × 0"
-        else "the smallest median"
-    )
-    assert f"({why}; 5 repeats cannot tell it from" in said
 
 
 def run(capsys, *words):

@@ -44,7 +44,7 @@ def savemark(server, tmp_path):
 
 def test_a_study_runs_in_a_bucket_and_leaves_only_what_was_there(savemark, server, tmp_path):
     words = ["--streams", "0,2,4", "--codec", "none,zstd"]
-    done = savemark("run", "s3://bucket/scratch", *SMALL, *words, "--out", "run")
+    done = savemark("run", "--full", "s3://bucket/scratch", *SMALL, *words, "--out", "run")
     assert done.returncode == 0, done.stderr
     assert server.objects == FOREIGN
     assert not server.uploads

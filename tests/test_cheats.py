@@ -253,7 +253,7 @@ def test_a_throttled_disk(write, loop, tmp_path):
         assert median(rates) < 0.95 * limit, "other work has kept it from the cap"
         return
     assert found.verdict is Verdict.NOTE
-    assert "you measured the cap (20.97 MB/s)" in found.evidence
+    assert "you measured the cap (0.021 GB/s)" in found.evidence
 
 
 def test_three_repeats_called_a_winner(write, on_disk, tmp_path):

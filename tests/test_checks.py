@@ -74,6 +74,31 @@ def test_above_a_ceiling_without_device_bytes_is_blocked(folder):
     assert ("scratch", "none × 4", "save") in found.blocks
 
 
+def test_a_ceiling_that_varies_more_than_10_percent_forbids_nothing(folder):
+    def vary(entry, phase):
+        phase["device"] = None
+        if entry["name"] == "write":
+            phase["elapsed_ns"] = int(phase["elapsed_ns"] * (2 + 0.3 * (entry["repeat"] % 2)))
+
+    change(folder, vary)
+    found = judge(folder)["HC-03"]
+    assert (found.verdict, found.blocks) == (Verdict.FLAG, ())
+    assert "known to no better than 14 %" in found.cause
+
+
+def test_a_ceiling_that_was_measured_once_forbids_nothing(folder):
+    def slow(entry, phase):
+        phase["device"] = None
+        if entry["name"] == "write":
+            phase["elapsed_ns"] *= 2
+            phase["name"] = "prepare" if entry["repeat"] else phase["name"]
+
+    change(folder, slow)
+    found = judge(folder)["HC-03"]
+    assert (found.verdict, found.blocks) == (Verdict.FLAG, ())
+    assert "measured once" in found.cause
+
+
 def test_foreign_traffic_is_seen(folder):
     def noise(entry, phase):
         if phase["name"] == "save" and entry["factors"] == {"codec": "none", "streams": 4}:

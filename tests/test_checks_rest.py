@@ -144,3 +144,19 @@ def test_workers_in_a_small_cpuset(tmp_path):
     assert of_host(available=2, logical=8) is NOTE
     assert of_host(available=2, logical=2) is OK, "all there are: see HC-26"
     assert of_host(available=8, logical=8, nodes=2) is UNVERIFIED
+
+
+def test_ranks_that_their_launcher_has_bound(tmp_path):
+    folder = make_run(tmp_path, Made(**SMALL))
+    head = json.loads((folder / "run.json").read_text())
+    head["host"]["cpu"] |= {"available": 1, "logical": 8}
+    (folder / "run.json").write_text(json.dumps(head))
+    change(folder, lambda _, phase: phase.update(workers=[{}] * 8))
+    alone = judge(folder)["HC-30"]
+    assert "taskset" in alone.fix
+    columns = ("node", "first_done_ns", "last_done_ns", "user_bytes", "operations", "started_ns")
+    ranks = {"of": 2, **{name: [1, 1] for name in columns}}
+    change(folder, lambda _, phase: phase.update(ranks=ranks, worker_count=8))
+    found = judge(folder)["HC-30"]
+    assert "--bind-to none" in found.fix
+    assert "taskset" not in found.fix

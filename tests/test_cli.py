@@ -42,15 +42,16 @@ def test_every_command_file_is_listed_and_every_listed_command_works(engine):
         assert isinstance(cli.cli.get_command(click.Context(cli.cli), name), click.Command)
 
 
-def test_run_has_an_option_for_every_key_of_the_schema(savemark, engine):
-    shown = savemark("run", "--help").stdout
+def test_run_has_an_option_for_every_key_of_the_schema(engine):
+    import click
+
+    from savemark.cli.run import command
+
     groups = [engine.SCHEMA["common"]]
     groups += [*engine.SCHEMA["workloads"].values(), *engine.SCHEMA["storages"].values()]
     names = {name for group in groups for name in group["properties"]} - {"target", "seed"}
-    for name in names:
-        assert "--" + name.replace("_", "-") in shown
-    assert "[none|tar|lz4|zstd|gzip|zlib|planes]" in shown
-    assert "[default: 4MiB]" in shown
+    known = {name for each in command.get_params(click.Context(command)) for name in each.opts}
+    assert {"--" + name.replace("_", "-") for name in names} <= known
 
 
 def test_version_says_what_works_here(savemark):
@@ -75,7 +76,7 @@ def test_doctor_studies_schema(savemark, place, engine):
         (["run"], 2, "no directory to measure", "savemark run /mnt/scratch"),
         (["run", "quik"], 2, "`quik` is neither a study", "`quick`"),
         (["run", "/nowhere"], 2, "/nowhere does not exist", "mkdir -p /nowhere"),
-        (["run", "{place}", "--size", "4kB"], 2, "--size: `4kB` is ambiguous", None),
+        (["run", "{place}", "--size", "4kb"], 2, "--size: `4kb` has an unknown unit", None),
         (["run", "{place}", "--budget", "x"], 2, "--budget: `x` is not a duration", None),
         (["run", "{place}", "--sise", "1g"], 2, "--sise", "--help"),
         (["run", "{place}", "--repeats", "0"], 2, "--repeats", "--help"),
@@ -119,12 +120,12 @@ def test_a_bug_shows_a_traceback_only_when_asked_for(savemark, place):
 
 
 def test_dry_run_says_all_and_writes_nothing(savemark, place, tmp_path):
-    done = savemark("run", place, "--dry-run", "--codec", "none,zstd", "--size", "64m")
+    done = savemark("run", "grid", place, "--dry-run", "--codec", "none,zstd", "--size", "64m")
     assert done.returncode == 0
-    assert "8 settings × 5 repeats, shuffled" in done.stdout
+    assert "8 settings × 5 repeats" in done.stdout
     assert "1.00 GB/s (not measured in a dry run)" in done.stdout
     assert "zstd × 8" in done.stdout
-    facts = json.loads(savemark("run", place, "--dry-run", "--json").stdout)
+    facts = json.loads(savemark("run", "grid", place, "--dry-run", "--json").stdout)
     assert facts["size_bytes"] % (16 << 20) == 0
     assert 0 < facts["seconds"] <= 120
     assert facts["written_bytes"] > 0
@@ -133,7 +134,7 @@ def test_dry_run_says_all_and_writes_nothing(savemark, place, tmp_path):
 
 
 def test_a_budget_by_hand_cuts_repeats_and_a_studys_own_only_warns(savemark, place):
-    words = ("run", place, "--dry-run", "--size", "1g")
+    words = ("run", "grid", place, "--dry-run", "--size", "1g")
     assert "more than the budget of 2 min" in savemark(*words).stdout
     cut = savemark(*words, "--budget", "3m").stdout
     assert "not 5: that is what the budget holds" in cut
@@ -165,7 +166,7 @@ def test_a_terminal_gets_a_bar_and_no_color_is_respected(savemark, place, engine
     parent, child = pty.openpty()
     savemark.terminal = child
     process = savemark.popen(
-        "run", place, "--repeats", "1", FAKE_SLEEP_S="0.02", NO_COLOR="1", TERM="xterm"
+        "run", "grid", place, "--repeats", "1", FAKE_SLEEP_S="0.02", NO_COLOR="1", TERM="xterm"
     )
     os.close(child)
     shown = b""

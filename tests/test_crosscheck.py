@@ -53,7 +53,7 @@ def test_a_directory_is_crosschecked(savemark, place, tmp_path):
         (["--tool", "warp"], "warp"),
         (["--tool", "fioo"], "`fio`"),
         (["--only", "sideways"], "sequential"),
-        (["--size", "4kB"], "KiB"),
+        (["--size", "4kb"], "KiB"),
     ],
 )
 def test_what_cannot_be_crosschecked_is_told(savemark, place, words, said):
@@ -124,7 +124,7 @@ def test_each_part_has_a_time_left_of_its_own(monkeypatch):
 
     monkeypatch.setattr(_display, "header", lambda forecast: "")
     entry = SimpleNamespace(role="trial", factors={}, label="", name="x", setting="x", repeat=0)
-    forecast = SimpleNamespace(seconds=10.0, study=SimpleNamespace(ceilings={}))
+    forecast = SimpleNamespace(seconds=10.0, study=SimpleNamespace(ceilings={}, race=None))
     shown = _display.Display()
     for _ in range(2):
         shown.announce(forecast, [entry, entry])
@@ -169,3 +169,25 @@ def test_nothing_to_compare_with_is_told(tmp_path):
     wanted = crosscheck.Wanted(Target("x", tmp_path), ["aws"], (), MIB, 1)
     with pytest.raises(SavemarkError, match="aws cannot measure"):
         crosscheck.parts(wanted)
+
+
+def test_what_a_check_forbids_is_not_compared_unless_asked_for(savemark, place, tmp_path):
+    foreign.need("dd")
+    words = ["--tool", "dd", "--only", "unsynced", "--size", "8m", "--repeats", "2"]
+    done = savemark("crosscheck", place, *words, "--out", "out", "--json")
+    assert done.returncode == 0, done.stderr
+    from savemark.report import agreement
+
+    def read(**how):
+        (part,) = agreement.read(tmp_path / "out", **how)
+        return {row.tool for row in part.rows}, "\n".join(part.notes)
+
+    assert read()[0] == {"savemark", "dd"}
+    head = tmp_path / "out" / "unsynced" / "run.json"
+    run = json.loads(head.read_text())
+    run["study"]["checks"]["HC-13"]["block_below"] = 9
+    head.write_text(json.dumps(run))
+    tools, notes = read()
+    assert not tools
+    assert "not compared: savemark write, dd write: HC-13 forbids the numbers" in notes
+    assert read(show_blocked=True)[0] == {"savemark", "dd"}

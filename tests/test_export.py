@@ -134,3 +134,15 @@ def test_a_gap_names_the_run_that_can_be_resumed(two, tmp_path):
     run = read_runs([str(two / "a"), str(tmp_path / "stopped")], tmp_path / "out")
     assert run.unfinished == tmp_path / "stopped"
     assert len(run.missing) == len(run.parts["stopped"].missing) > 0
+
+
+def test_an_ending_that_is_no_format_is_refused(run, tmp_path):
+    folder = make_run(tmp_path / "a", Made(**SMALL))
+    code, _, err = run("export", folder, "-o", tmp_path / "rows.xyz")
+    assert code == 2
+    assert "`.xyz` is no format" in err
+    assert ".parquet, .csv, .json" in err
+    assert not (tmp_path / "rows.xyz").exists()
+    for name, more in [("rows.xyz", ["--format", "csv"]), ("rows.CSV", []), ("rows", [])]:
+        assert run("export", folder, "-o", tmp_path / name, *more)[0] == 0
+        assert (tmp_path / name).read_text().startswith("schema,run,")

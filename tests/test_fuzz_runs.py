@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from made_run import Made, make_run
@@ -123,6 +123,7 @@ def of_head(chance):
 def test_no_value_makes_a_report_crash_hang_or_blame_savemark(make):
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.integers(0, 2**32))
+    @example(223038)  # a record without the restore that its save had
     def check(seed):
         look_at(*make(random.Random(seed)))
 

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from made_race import FINALISTS, Race, make_race
 from made_run import Made, make_run
 from savemark.cli import main
 from savemark.stats.gate import gate
@@ -206,6 +207,23 @@ def test_a_run_that_lost_cells_does_not_pass(made, base, run):
     code, out, _ = run(more, "--baseline", base)
     assert code == 0
     assert "not in every baseline: lz4 × 4 · save" in " ".join(out.split())
+
+
+def test_a_race_need_not_confirm_what_it_found_too_slow(tmp_path, run):
+    few = tuple(each for each in FINALISTS if each != ("lz4", 4))
+    base = make_race(tmp_path / "base", Race(seed=1))
+    code, out, _ = run(make_race(tmp_path / "new", Race(seed=2, finalists=few)), "--baseline", base)
+    assert code == 0, out
+    assert "too slow in the new run to be measured again: lz4 × 4 (" in " ".join(out.split())
+    # A setting that failed in its short trial is no slow one.
+    failed = make_race(tmp_path / "failed", Race(seed=3, finalists=few))
+    head = json.loads((failed / "run.json").read_text())
+    for each in head["race"]["screened"]:
+        if each["factors"] == {"codec": "lz4", "streams": 4}:
+            del each["seconds"]
+    (failed / "run.json").write_text(json.dumps(head))
+    code, out, _ = run(failed, "--baseline", base)
+    assert (code, "2 could not be judged" in out) == (1, True)
 
 
 def test_other_work_is_refused_unless_asked_for(made, base, run):

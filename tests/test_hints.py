@@ -10,10 +10,11 @@ import pytest
 ROOT = Path(__file__).parent.parent
 OPTION = re.compile(r"(?<![\w=-])--[a-z][a-z0-9-]+")
 RUST = re.compile(r'"((?:[^"\\]|\\.)*)"')
-# What messages say of other programs: unshare, criu, docker, cuda-checkpoint, aws, each tool's own.
+# What messages say of other programs: unshare, criu, docker, cuda-checkpoint, mpirun, srun, aws,
+# each tool's own.
 OTHERS = {
     *("--fork", "--mount-proc", "--images-dir", "--cpus"),
-    *("--toggle", "--pid", "--recursive", "--foreground"),
+    *("--toggle", "--pid", "--recursive", "--foreground", "--bind-to", "--cpu-bind"),
 }
 # The engine runs under these; the checks talk of measuring again.
 ENGINE, CHECKS = ("run", "save", "restore"), ("run", "doctor")

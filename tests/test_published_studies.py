@@ -159,7 +159,7 @@ def test_a_write_has_two_speeds_in_one_trial(paths):
 
 def test_the_terminal_shows_what_the_study_is_about(paths):
     folder, done = paths
-    assert "safe MB/s" in done.stdout
+    assert "safe GB/s" in done.stdout
     assert "Sequential Write" in done.stdout
     assert [table.name for table in short(analyse(folder))] == ["mounts"]
     assert "Bandwidth and IOPS, corrected" in (folder / "report.md").read_text()

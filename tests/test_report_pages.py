@@ -3,11 +3,9 @@
 import json
 import os
 import re
-from pathlib import Path
 
 import pytest
 
-import browser
 from made_grid import GPUS, SIZES, STORAGES, WORKERS, make_grid
 from made_run import Made, make_run
 from savemark import report
@@ -46,22 +44,6 @@ def grid(tmp_path_factory):
 def quick(tmp_path_factory):
     folder = make_run(tmp_path_factory.mktemp("quick"))
     report.build(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    browser.required()
-    with browser.Browser(tmp_path_factory.mktemp("profile")) as found:
-        yield found
-
-
-@pytest.fixture
-def pictures(tmp_path):
-    """Where the pictures of this test go; SAVEMARK_PICTURES keeps them."""
-    kept = os.environ.get("SAVEMARK_PICTURES")
-    folder = Path(kept) if kept else tmp_path
-    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
@@ -126,6 +108,7 @@ def test_a_filter_hides_rows_and_a_head_sorts_them(grid, chromium):
 
 def test_arrow_keys_walk_through_the_marks(quick, chromium):
     chromium.open(quick / "report.html", 1280, dark=False)
+    chromium.run("document.getElementById('picture').open = true")
     chromium.run("document.querySelector('#figure-times .drawing').focus()")
     tips = set()
     for _ in range(3):

@@ -124,7 +124,7 @@ def test_foreign_places_are_refused(savemark, model, tmp_path):
     [
         (["save", "{model}", "ck", "--codec", "zsdt"], "did you mean `zstd`?"),
         (["save", "{model}", "ck", "--codec", "zstd", "--level", "99"], "its levels are"),
-        (["save", "{model}", "ck", "--chunk-size", "4kB"], "4KiB"),
+        (["save", "{model}", "ck", "--chunk-size", "4kb"], "4KiB"),
         (["save", "{model}", "ck", "--storage", "null"], "keeps nothing"),
         (["save", "nowhere", "ck"], "nowhere"),
         (["save", "{model}", "gopher://bucket/ck"], "s3://, gs:// and az://"),
@@ -266,3 +266,42 @@ def test_list_of_a_directory_of_checkpoints_names_them(savemark, model, tmp_path
     assert [row["name"][:14] for row in rows[2:]] == ["kept/00000001-"]
     assert savemark("restore", "all", "out").returncode == 2, "which one, nobody said"
     assert "name one of those" in savemark("verify", "all").stderr
+
+
+def test_list_of_a_directory_above_checkpoints_says_so(savemark, model, tmp_path):
+    savemark("save", model, tmp_path / "runs" / "step-100")
+    shown = savemark("list", "runs")
+    assert shown.stdout.startswith("step-100  complete")
+    assert shown.stderr == "note: runs is no checkpoint; these are one level below it\n"
+    assert savemark("list", "runs/step-100").stderr == ""
+    assert savemark("list", "runs", "--json").stderr == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["save", "nomodel", "ck"],
+        ["restore", "nowhere", "out"],
+        ["verify", "nowhere"],
+        ["list", "nowhere"],
+        ["clean", "nowhere"],
+        ["report", "nowhere"],
+        ["export", "nowhere"],
+        ["check", "nowhere"],
+        ["compare", "nowhere", "nowhere"],
+        ["gate", "nowhere", "--baseline", "nowhere"],
+        ["advise", "nowhere"],
+        ["import", "nowhere"],
+        ["io500", "nowhere"],
+        ["doctor", "nowhere"],
+        ["run", "./nowhere"],
+        ["run", "--resume", "nowhere"],
+    ],
+    ids=" ".join,
+)
+def test_a_path_that_is_not_there_exits_with_2_and_makes_nothing(run, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(*words)
+    assert code == 2, err
+    assert "nowhere" in err or "nomodel" in err
+    assert not list(tmp_path.iterdir())

@@ -81,7 +81,7 @@ def test_a_study_can_allow_it_and_the_finding_says_so(tmp_path):
     assert len(strict.blocks) > 2
 
 
-@pytest.mark.parametrize("name", ["quick", "checkpoint-restore"])
+@pytest.mark.parametrize("name", ["grid", "checkpoint-restore"])
 def test_the_shipped_studies_state_their_bargain(name):
     file = find(name)
     assert load(file, Keys.load()).checks == {"HC-13": {"block_below": 0}}

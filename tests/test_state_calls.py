@@ -1,9 +1,12 @@
 """What every call of the Python API may raise, and who may call it."""
 
+import inspect
 import os
+import re
 import subprocess
 import sys
 import threading
+import typing
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -65,6 +68,42 @@ def test_hints_are_in_the_words_of_python(tmp_path, options):
     assert "direct=False" in raised.value.hint
     assert "--" not in raised.value.hint
     assert not place.exists()
+
+
+def test_help_shows_the_functions_and_their_arguments():
+    import pydoc
+
+    from savemark.checkpoint.options import RestoreOptions, SaveOptions, names
+    from savemark.study.keys import Keys
+
+    shown = pydoc.plain(pydoc.render_doc(savemark))
+    assert re.search(r"^    save\(", shown, re.MULTILINE)
+    assert re.search(r"^    restore\(", shown, re.MULTILINE)
+    for function, options in ((savemark.save, SaveOptions), (savemark.restore, RestoreOptions)):
+        known = inspect.signature(function).parameters
+        assert set(names(options, of_files=False)) == set(options.__annotations__)
+        assert set(options.__annotations__) <= set(known)
+        assert "options" not in known
+    keys = Keys.load()
+    accepted = keys.accepted("checkpoint", None)
+    assert set(SaveOptions.__annotations__) | set(RestoreOptions.__annotations__) <= accepted
+    kinds = {"integer": "int", "boolean": "bool", "string": "str"}
+    kinds |= {"size": "int | str", "span": "float | str"}
+    for options in (SaveOptions, RestoreOptions):
+        for name, kind in typing.get_type_hints(options).items():
+            assert getattr(kind, "__name__", str(kind)) == kinds[keys.key(name).kind] or (
+                str(kind) == kinds[keys.key(name).kind]
+            ), name
+
+
+def test_a_hint_is_a_call_that_can_be_typed():
+    from savemark.checkpoint.api import in_python
+
+    hint = in_python("use --storage posix --no-direct to measure memory, or choose a directory")
+    assert hint == 'use storage="posix", direct=False to measure memory, or choose a directory'
+    assert in_python("leave --storage out") == "leave storage out"
+    assert in_python("use --codec zstd") == 'use codec="zstd"'
+    assert in_python("add --keep N, or name ck/checkpoint") == "add keep=N, or name ck/checkpoint"
 
 
 def test_an_uncaught_error_shows_its_hint(tmp_path):

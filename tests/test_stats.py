@@ -5,6 +5,8 @@ import random
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from savemark.stats import (
     Ceiling,
@@ -12,9 +14,9 @@ from savemark.stats import (
     limit,
     mann_whitney,
     median,
-    rate,
     repeats_needed,
     smallest_p,
+    speeds,
     spread,
 )
 from savemark.stats.ceilings import ceilings
@@ -97,12 +99,20 @@ def test_holm():
 
 
 def test_rates_come_from_times():
-    assert rate([100, 100, 100], [1.0, 2.0, 10.0]) == 50  # amount / median time
-    assert rate([100, 300], [1.0, 1.0]) == 200  # unequal amounts: sums
+    assert speeds([100, 100, 100], [1.0, 2.0, 10.0]).median == 50  # amount / median time
+    assert speeds([100, 100], [1.0, 3.0]).median == 50  # of two, their amounts over their times
+    assert speeds([100, 300], [1.0, 1.0]).median == 200
+    assert speeds([90, 10, 200], [1.0, 1.0, 1.0]).median == 90  # a time limit: the middle repeat
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**13), st.floats(1e-9, 1e6)), min_size=1, max_size=40))
+def test_a_median_speed_lies_within_its_own_interval(done):
+    found = speeds([n for n, _ in done], [s for _, s in done])
+    assert found.low <= found.median <= found.high
 
 
 def ceiling(name, title, value):
-    return Ceiling(name, "", title, spread([1.0]), value, None, None, 1.0, 1)
+    return Ceiling(name, "", title, spread([1.0]), spread([value]), None, None, 1.0)
 
 
 CEILINGS = {

@@ -57,14 +57,14 @@ def test_shipped_studies_are_valid_and_named_as_their_file():
         assert study.title.endswith("?"), "a study says which question it answers"
 
 
-def test_quick_is_the_study_of_the_issue(keys):
+def test_grid_measures_every_setting_alike(keys):
     from savemark.study.load import load
     from savemark.study.shipped import shipped
 
-    study = load(shipped()["quick"], keys)
+    study = load(shipped()["grid"], keys)
     assert study.factors["streams"] == [0, 2, 4, 8]
     assert study.factors["codec"] == ["none", "tar", "lz4", "zstd", "gzip", "zlib"]
-    assert (study.repeats, study.budget_s, study.order) == (5, 120.0, "shuffled")
+    assert (study.repeats, study.budget_s, study.order) == (5, 120.0, "balanced")
     assert {"write", "read", "random_read", "fsync", "memcpy"} < set(study.ceilings)
 
 
@@ -76,7 +76,7 @@ def test_quick_is_the_study_of_the_issue(keys):
         (("budget: 1m", "budget: soon"), ["mine.yaml:2", "budget", "duration"]),
         (("storage: posix", "strage: posix"), ["mine.yaml:4: defaults.strage", "`storage`"]),
         (("operation: write", "operatoin: write"), ["mine.yaml:6: ceilings.write", "`operation`"]),
-        (("size: auto", "size: 4kB"), ["mine.yaml:4: defaults.size", "4KiB"]),
+        (("size: auto", "size: 4kb"), ["mine.yaml:4: defaults.size", "4KiB"]),
         (("streams: [0, 2]", "streams: 2"), ["mine.yaml:12: factors.streams", "list"]),
         (("streams: [0, 2]", "streams: [2, 2]"), ["mine.yaml:12", "twice"]),
         (("streams: [0, 2]", "steams: [0, 2]"), ["mine.yaml:12", "`streams`"]),
@@ -128,7 +128,7 @@ def test_a_flag_sets_levels_of_a_factor_or_the_trials_key(read, keys):
         "random",
     ]
     assert "`4x` is not a number" in refused(override, study, {"streams": "4x"}, keys)
-    assert "4KiB" in refused(override, study, {"size": "4kB"}, keys)
+    assert "4KiB" in refused(override, study, {"size": "4kb"}, keys)
 
 
 def test_a_flag_reaches_the_ceilings_that_know_the_key_and_do_not_set_it(read, keys):
@@ -152,7 +152,7 @@ def test_a_ceiling_has_the_workers_of_what_is_held_against_it(read, keys):
     from savemark.study.load import load
     from savemark.study.shipped import shipped
 
-    quick = replace(load(shipped()["quick"], keys), buckets=["s3"])
+    quick = replace(load(shipped()["grid"], keys), buckets=["s3"])
     workers = {"write/8": (8, 2), "read/8": (8, 2), "read_checked/1": (1, 8)}
     workers["read_checked/8"] = (8, 2)
     found = quick.ceilings_at("here")

@@ -146,7 +146,7 @@ def test_imported_files_give_the_published_report(tmp_path):
     assert "| Random Reads | Random Read | 642,434.19 | ~627.38 MB/s |" in published
     assert "| Random Writes | Random Write | 509,545.06 | ~497.60 MB/s |" in published
     # What the parent saw: 118 304.28 kB/s, a fifth of what the study reports.
-    assert "| Sequential Writes | Initial Write | 644.6 | [644.6 644.6] | 121.1 | 1 |" in published
+    assert "| Sequential Writes | Initial Write | 0.64 | [0.64 0.64] | 0.12 | 1 |" in published
 
 
 @needs_data
@@ -220,9 +220,9 @@ def test_what_is_saved_does_not_compete(tmp_path):
     b.write_text(f"{COLUMNS}\nnone,0,3,5,1\nlz4,0,4,6,1\n")
     analysis = analyse(imported(tmp_path / "run", a, b))
     said = decision(analysis)
-    assert [sentence.split(" (")[0] for sentence in said] == [
-        "Here, for process gpu, use lz4 × 0, process gpu",
-        "Here, for process cpu, use none × 0, process cpu",
+    assert [sentence.split(", and")[0] for sentence in said] == [
+        "process gpu: No advice: 1 repeat of lz4 × 0, process gpu",
+        "process cpu: No advice: 1 repeat of none × 0, process cpu",
     ]
     titles = [each.title for each in settings.tables(analysis)]
     assert titles == ["Every setting, process gpu", "Every setting, process cpu"]

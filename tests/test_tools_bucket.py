@@ -128,7 +128,7 @@ def test_the_users_own_configuration_of_aws_is_kept(bucket, tmp_path, monkeypatc
 def test_a_bucket_is_crosschecked(server, tmp_path):
     foreign.need("aws", "rclone")
     words = ["crosscheck", URL, "--tool", "aws,rclone", "--only", "sequential"]
-    words += ["--size", "8m", "--repeats", "1", "--out", "out"]
+    words += ["--size", "32m", "--repeats", "1", "--out", "out"]  # a request for each in flight
     done = subprocess.run(
         [sys.executable, "-m", "savemark", *words],
         env=s3_real.environment(server, tmp_path),

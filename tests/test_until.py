@@ -42,7 +42,7 @@ def test_what_is_steady_stops_at_six_and_what_is_not_at_the_cap(savemark, small,
     assert done.returncode == 0, done.stderr
     assert trials(tmp_path / "out") == {"none": 6, "lz4": 9, "ceiling": 6}
     first = done.stderr.splitlines()[0]
-    assert "2 settings × 6 repeats, shuffled, then each until ±3 % (at most 9)" in first
+    assert "2 settings × 6 repeats, then each until ±3 % (at most 9)" in first
     assert ", at most" in first
     head = json.loads((tmp_path / "out" / "run.json").read_text())
     assert len(head["plan"]) == 21
