@@ -18,6 +18,8 @@ from savemark.study.race import Race
 PLACELESS = ("null", "memory")
 # Workloads that save and restore on several streams.
 SAVING = ("checkpoint", "process")
+# The key of a ceiling that writes from the memory of the state that is saved.
+FROM_STATE = "from_state"
 # What a cell carries that is no key of a trial: where it runs, and which part of the study it is.
 PART = "part"
 NO_KEYS = ("target", PART)
@@ -251,9 +253,9 @@ class Study:
     def ceiling(self, name: str, label: str) -> Trial:
         """Return the ceiling `name`, or `name/workers`, as it is on a target."""
         if name in self.ceilings:
-            return self.ceilings[name]
+            return self._from_memory(self.ceilings[name])
         base, _, count = name.rpartition("/")
-        trial, own, workers = self.ceilings[base], {}, int(count)
+        trial, own, workers = self._from_memory(self.ceilings[base]), {}, int(count)
         transfer = int(trial.get("transfer_size", 0))
         if label in self.buckets:
             transfer = max(transfer, self._chunk({**self.defaults, **trial}))
@@ -266,6 +268,16 @@ class Study:
         if isinstance(size, int):
             workers = min(workers, max(size // max(transfer, 1), 1))
         return {**trial, **own, "workers": workers}
+
+    def _from_memory(self, trial: Trial) -> Trial:
+        """Return a ceiling from buffers of its own where no generated state is saved.
+
+        Beside files, a program or a state on GPUs one would take as much memory again.
+        """
+        generated = self.trial.get("workload") == "checkpoint"
+        if generated and "state" not in {**self.defaults, **self.trial, **self.factors}:
+            return trial
+        return {key: value for key, value in trial.items() if key != FROM_STATE}
 
     def trial_of(self, own: Trial, factors: Mapping[str, Any], keys: Keys) -> Trial:
         """Return one trial: the section's own keys and levels over the defaults that it accepts."""

@@ -7,13 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Workload;
-use crate::buffer::ALIGN;
 use crate::checkpoint::limits::{SHARDS, check_chunk};
 use crate::checkpoint::state::MemoryState;
 use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source, gpu as device};
 use crate::codec::{self, CodecName};
 use crate::error::{Error, Result};
-use crate::measure::written::Written;
 use crate::ranks::Sharing;
 use crate::record::{PathTaken, Phase};
 use crate::run::Bench;
@@ -183,11 +181,7 @@ impl<'a> Checkpoint<'a> {
             None => bench.memory.renewed_source(bench.common, self.share(bench)?)?,
         };
         let options = SaveOptions::from(self.options);
-        let mut written = Written::default();
-        for offset in (0..source.bytes()).step_by(ALIGN) {
-            written.add(&source.view(offset, ALIGN).expect("memory has a view"));
-        }
-        let payload = written.payload();
+        let payload = source.sample().payload();
         let saved = checkpoint::save(&*source, &*bench.storage, &options, &mut bench.memory.pool, bench.control);
         saved.map(|(_, phase)| Phase { payload, ..phase })
     }

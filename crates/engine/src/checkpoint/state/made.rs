@@ -6,6 +6,7 @@ use super::{Member, Sink, Source, lay_out};
 use crate::buffer::{ALIGN, Arena, Buffer, align_up};
 use crate::checkpoint::settle::settle;
 use crate::error::{Error, Result};
+use crate::measure::written::Written;
 use crate::payload::marks::Marks;
 use crate::payload::{self, BLOCK, PayloadKind};
 use crate::threads;
@@ -49,6 +50,15 @@ impl MemoryState {
                 marks.set(&mut page);
             }
         }
+    }
+
+    /// What a save of it writes, sampled.
+    pub fn sample(&self) -> Written {
+        let mut written = Written::default();
+        for offset in (0..self.bytes).step_by(ALIGN) {
+            written.add(&self.view(offset, ALIGN).expect("memory has a view"));
+        }
+        written
     }
 
     /// Room for a state of up to `bytes`, zero.

@@ -11,7 +11,7 @@ use crate::worker::Meter;
 /// One worker.
 pub struct Calls<'a> {
     worker: Worker<'a>,
-    /// Used in turn.
+    /// Used in turn, the first at first.
     buffers: Vec<Buffer>,
     turn: usize,
 }
@@ -19,7 +19,7 @@ pub struct Calls<'a> {
 impl<'a> Calls<'a> {
     /// Blocks go through `buffers`, round and round.
     pub fn new(worker: Worker<'a>, buffers: Vec<Buffer>) -> Self {
-        Self { worker, buffers, turn: 0 }
+        Self { worker, turn: buffers.len(), buffers }
     }
 }
 

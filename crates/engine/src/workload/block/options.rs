@@ -58,6 +58,9 @@ pub struct BlockOptions {
     /// Bytes of memory to move through, round and round, shared by the workers; what is in flight when left out.
     /// A device can be a good deal faster into little memory, which stays in the processor's cache.
     pub memory: Option<Size>,
+    /// Write from the memory of the state that `checkpoint` saves with the same size, data and seed, each block from a place of its
+    /// own: what a save can be at best. No effect where the storage moves memory of GPUs.
+    pub from_state: bool,
     /// Ask the kernel for huge pages for that memory. Into pages of 4 KiB, which most programs have, large I/Os are cut into many
     /// pieces, and some devices take half as many bytes per second.
     pub huge_pages: bool,
@@ -87,6 +90,7 @@ impl Default for BlockOptions {
             keep: false,
             cache: CacheState::Cold,
             memory: None,
+            from_state: false,
             huge_pages: true,
             checksum: false,
         }
@@ -200,10 +204,27 @@ impl BlockOptions {
             return Err(Error::usage("keep: only files that are read alone are the same for the next trial")
                 .hint("use --operation read, or leave keep out"));
         }
+        self.check_from_state()?;
         if self.rate == Some(0) || self.operations == Some(0) {
             return Err(Error::usage("rate and operations: at least 1"));
         }
         Ok(())
+    }
+
+    fn check_from_state(&self) -> Result<()> {
+        let refused = [
+            ("operation: read", self.direction() != Direction::Write),
+            ("duration", self.duration.is_some()),
+            ("operations", self.operations.is_some()),
+            ("memory", self.memory.is_some()),
+            ("verify", self.verify),
+            ("dedup", self.dedup.is_some()),
+        ];
+        match refused.into_iter().find(|(_, asked)| self.from_state && *asked) {
+            Some((other, _)) => Err(Error::usage(format!("from_state: it writes each byte of a state once, without {other}"))
+                .hint("leave one of the two out")),
+            None => Ok(()),
+        }
     }
 
     fn check_geometry(&self, order: Order) -> Result<()> {

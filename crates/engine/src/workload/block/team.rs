@@ -1,5 +1,6 @@
 //! Workers that move blocks: what each needs, and the phase that they make.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -14,6 +15,8 @@ use super::paced::{Paced, Schedule};
 use super::pattern::{Choice, Pattern, Place};
 use super::queued::Queued;
 use crate::buffer::{Arena, Buffer, align_up};
+use crate::checkpoint::Sink;
+use crate::checkpoint::state::MemoryState;
 use crate::error::Result;
 use crate::measure::written::Written;
 use crate::payload;
@@ -97,10 +100,16 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
     let before = |worker: usize| if job.opens { Ok(Vec::new()) } else { open(worker) };
     let opened = mine.clone().map(before).collect::<Result<Vec<_>>>()?;
     // Filled before the clock starts: making data is not the storage's doing.
-    let fill = |(worker, arena)| buffers(job, arena, bench.common, worker);
-    let filled: Vec<_> = mine.clone().zip(&arenas).map(fill).collect();
+    let state = match options.from_state && storage.moves_host_memory() {
+        true => Some(state(job, total, bench)?),
+        false => None,
+    };
+    let filled: Vec<_> = match &state {
+        Some(state) => state_buffers(job, state, mine.clone()),
+        None => mine.clone().zip(&arenas).map(|(worker, arena)| buffers(job, arena, bench.common, worker)).collect(),
+    };
     let filled: Vec<_> = filled.into_iter().map(Mutex::new).collect();
-    let sampled = Mutex::new(Written::default());
+    let sampled = Mutex::new(state.as_ref().map(|state| state.sample()).unwrap_or_default());
     let written = if files.is_shared() { opened[0].clone() } else { opened.concat() };
     let group = (direction.writes() && options.sync == Sync::Group).then(|| Group::new(workers, written));
     let wear_out = job.wear_out.then(|| WearOut::new(workers, bench.control));
@@ -119,7 +128,7 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
         }
         let (files, names) = (&own[..], files.names(index + job.shift));
         let flush = if direction.writes() { Flush::new(options, files, group.as_ref()) } else { Flush::never() };
-        let written = storage.moves_host_memory().then_some(&sampled);
+        let written = (storage.moves_host_memory() && state.is_none()).then_some(&sampled);
         let care = Care::new(options, bench.common, index, (job.verify)(index), written);
         let choice = Choice::new(direction, bench.common.seed, index);
         let worker = Worker { options, files, names, choice, care, flush };
@@ -184,6 +193,21 @@ fn work<'s, 'a>(
     }
     meter.moved();
     mover.flush(meter)
+}
+
+/// The state that this rank's `blocks` are written from, with other bytes than before.
+fn state(job: &Job, blocks: u64, bench: &mut Bench) -> Result<Arc<MemoryState>> {
+    let bytes = bench.ranks.share(job.options.size.0).max(blocks * job.options.transfer() as u64);
+    let common = Common { seed: bench.ranks.seed(bench.common.seed), ..bench.common.clone() };
+    bench.memory.renewed_source(&common, bytes)
+}
+
+/// The memory of a state in blocks, in the order in which each of these workers writes them.
+fn state_buffers(job: &Job, state: &MemoryState, workers: Range<usize>) -> Vec<Vec<Buffer>> {
+    let transfer = job.options.transfer();
+    let mut places = (0..).step_by(transfer);
+    let mut next = |_| state.window(places.next().expect("no end"), transfer).expect("memory has a window");
+    workers.map(|worker| (0..(job.pattern)(worker).left()).map(&mut next).collect()).collect()
 }
 
 fn buffers(job: &Job, arena: &Arc<Arena>, common: &Common, worker: usize) -> Vec<Buffer> {

@@ -225,6 +225,53 @@ fn nothing_is_written_twice() {
     }
 }
 
+/// What a save is held against: the same memory, whether calls block or not, and whoever of the workers writes which part.
+#[test]
+fn a_state_is_written_from_its_own_memory() {
+    let on_disk = disk();
+    let here = storage::Target::Directory(on_disk.path().to_path_buf());
+    let uring = storage::open(&storage::Options::Uring(Default::default()), here).unwrap();
+    for mut rig in [Rig::memory(), Rig::new(uring)] {
+        let (size, workers) = (Size(10 << 20), 3);
+        let options = BlockOptions { size, workers, queue_depth: 2, from_state: true, ..Default::default() };
+        let mut before = Vec::new();
+        for _ in 0..2 {
+            let mut block = Block::new(&options, Order::Sequential);
+            let phase = rig.begin(&mut block);
+            let common = rig.common.clone();
+            let state = rig.memory.source(&common, size.0, None).unwrap();
+            let saved = state.view(0, size.0 as usize).unwrap();
+            let written = rig.content(SHARED);
+            assert!(written == saved[..], "each block comes from its place in the state");
+            let payload = phase.payload.unwrap();
+            assert!(payload.repeated_share == 0.0 && payload.sampled_bytes >= 1 << 18, "{payload:?}");
+            let same = |(old, new): (&[u8], &[u8])| old == new;
+            assert!(!before.chunks(4096).zip(written.chunks(4096)).any(same), "other bytes than the time before");
+            before = written;
+            block.cleanup(&mut rig.bench()).unwrap();
+        }
+        assert!(rig.memory.pool.bytes() < size.0 * 2, "the buffers are the state's");
+    }
+}
+
+#[test]
+fn a_state_is_written_once_and_whole() {
+    let state = || BlockOptions { from_state: true, ..Default::default() };
+    for options in [
+        BlockOptions { operation: Operation::Read, ..state() },
+        BlockOptions { reads: Some(50), ..state() },
+        BlockOptions { operations: Some(3), ..state() },
+        BlockOptions { duration: Some(crate::size::Span(1)), ..state() },
+        BlockOptions { memory: Some(Size(1 << 20)), ..state() },
+        BlockOptions { verify: true, ..state() },
+        BlockOptions { dedup: Some(1), ..state() },
+    ] {
+        let error = options.check(Order::Sequential).unwrap_err();
+        assert!(error.kind == Kind::Usage && error.to_string().contains("from_state"), "{error}");
+    }
+    state().check(Order::Sequential).unwrap();
+}
+
 #[test]
 fn as_many_blocks_repeat_as_asked_for() {
     for percent in [0, 40, 100] {
