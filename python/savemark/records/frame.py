@@ -44,6 +44,8 @@ LATENCY = (
     *("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns"),
     "max_ns",
 )
+# Rows, and their columns; a column of one row stands for all rows of the part.
+Part = tuple[int, dict[str, pl.Series]]
 # Columns, and the fields of a part of a phase that they hold.
 LATENCIES = {
     kind: [(f"{kind}_{name}", name) for name in LATENCY] for kind in ("latency", "sync_latency")
@@ -107,7 +109,7 @@ def _both(run: Run, schema: dict[str, Any]) -> tuple[pl.DataFrame, pl.DataFrame]
     Part by part: rows of Python are many times as large as columns.
     """
     named = _Names(run)
-    parts = [pl.DataFrame(schema=schema)]
+    parts: list[Part] = []
     lines: list[list[tuple[Any, ...]]] = []
     for start in range(0, len(run.entries), ROWS_AT_ONCE):
         rows: list[Json] = []
@@ -117,7 +119,7 @@ def _both(run: Run, schema: dict[str, Any]) -> tuple[pl.DataFrame, pl.DataFrame]
             rows += _rows(run, named.of(entry), place, (entry, record))
             lines[-1] += timelines.rows_of(entry, record)
         parts.append(_columns(rows, schema))
-    return pl.concat(parts, how="diagonal"), timelines.table(lines or [[]])
+    return _table(parts, schema), timelines.table(lines or [[]])
 
 
 @contextmanager
@@ -132,7 +134,7 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _columns(rows: list[Json], schema: dict[str, Any]) -> pl.DataFrame:
+def _columns(rows: list[Json], schema: dict[str, Any]) -> Part:
     """Rows as columns: those of the schema, and of each stage that these rows have."""
     stages = dict.fromkeys(name for row in rows for name in row if name.startswith("stage_"))
     whole = schema | dict.fromkeys(stages, pl.Int64)
@@ -140,15 +142,39 @@ def _columns(rows: list[Json], schema: dict[str, Any]) -> pl.DataFrame:
     empty, pick = dict.fromkeys(whole), itemgetter(*whole)
     columns = zip(*(pick(empty | row) for row in rows), strict=True)
     pairs = zip(whole.items(), columns, strict=True) if rows else ()
-    return pl.DataFrame([_series(name, kind, values) for (name, kind), values in pairs])
+    return len(rows), {name: _series(name, kind, values) for (name, kind), values in pairs}
 
 
 def _series(name: str, kind: Any, values: tuple[Any, ...]) -> pl.Series:
-    """One column; most hold one value, or nothing."""
+    """One column, or its one value: most hold no other, or nothing."""
     first = values[0]
     same = sum(map(is_, values, repeat(first))) == len(values)
-    some = pl.Series(name, [first] if same else values, dtype=kind, strict=False)
-    return some.new_from_index(0, len(values)) if same else some
+    return pl.Series(name, [first] if same else values, dtype=kind, strict=False)
+
+
+def _table(parts: list[Part], schema: dict[str, Any]) -> pl.DataFrame:
+    """The parts below each other; a value that is the same in all rows takes the room of one."""
+    height = sum(rows for rows, _ in parts)
+    stages = {name: pl.Int64 for _, columns in parts for name in columns if name not in schema}
+    if not height:
+        return pl.DataFrame(schema=schema)
+    found = [
+        _column([(rows, columns.get(name)) for rows, columns in parts if rows], name, kind)
+        for name, kind in (schema | stages).items()
+    ]
+    return pl.select(pl.repeat(None, height).alias("")).select(*found)
+
+
+def _column(parts: list[tuple[int, pl.Series | None]], name: str, kind: Any) -> pl.Series | pl.Expr:
+    """One column of the table: a literal, or the values of all parts."""
+    nothing = pl.Series(name, [None], dtype=kind)
+    known = [(rows, nothing if values is None else values) for rows, values in parts]
+    first = known[0][1]
+    if all(len(values) == 1 and values.equals(first, null_equal=True) for _, values in known):
+        return pl.lit(first[0], dtype=kind).alias(name)
+    return pl.concat(
+        values if len(values) == rows else values.new_from_index(0, rows) for rows, values in known
+    )
 
 
 class _Names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -161,7 +162,7 @@ def read_run(folder: Path) -> Run:
             for t in head.get("targets") or []
         ],
         order_seed=head.get("order_seed"),
-        plan=[_entry(item) for item in head.get("plan") or []],
+        plan=_plan(head.get("plan") or []),
         entries=entries,
         unreadable_lines=found.damaged,
         unreadable=tuple(found.named),
@@ -171,25 +172,48 @@ def read_run(folder: Path) -> Run:
     )
 
 
+def _plan(items: list[Json]) -> list[Entry]:
+    same = Same()
+    return [_entry(item, same) for item in items]
+
+
 def _entries(found: Read, lines: Lines) -> list[Entry]:
     """Return the trials; one that was run again by --resume has two lines, the later counts."""
     latest: dict[int, Entry] = {}
-    for item, place, length in found.lines:
-        entry = _entry(item, Kept(lines, place, length) if item["record"] is not None else None)
+    same = Same()
+    while found.lines:  # and each is let go, for the list of all takes more room than the trials
+        item, place, length = found.lines.popleft()
+        kept = Kept(lines, place, length) if item["record"] is not None else None
+        entry = _entry(item, same, kept)
         latest.pop(entry.index, None)
         latest[entry.index] = entry
     return list(latest.values())
 
 
-def _entry(item: Json, kept: Kept | None = None) -> Entry:
+class Same:
+    """Words and factors that are equal, kept once: a hundred thousand trials have few of them."""
+
+    def __init__(self) -> None:
+        self._factors: dict[str, Json] = {}
+
+    def word(self, value: Any) -> str:
+        """Return the text of a value."""
+        return sys.intern(str(value))
+
+    def factors(self, found: Json | None) -> Json:
+        """Return factors with the same levels of the same types."""
+        return self._factors.setdefault(repr(found), found or {})
+
+
+def _entry(item: Json, same: Same, kept: Kept | None = None) -> Entry:
     return Entry(
         index=int(item["index"]),
-        role=str(item["role"]),
-        name=str(item["name"]),
-        label=str(item.get("label") or ""),
+        role=same.word(item["role"]),
+        name=same.word(item["name"]),
+        label=same.word(item.get("label") or ""),
         repeat=int(item.get("repeat") or 0),
-        factors=dict(item.get("factors") or {}),
-        status=str(item.get("status") or "planned"),
+        factors=same.factors(item.get("factors")),
+        status=same.word(item.get("status") or "planned"),
         kept=kept,
         error=item.get("error"),
     )

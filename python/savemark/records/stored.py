@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,7 +88,7 @@ class Lines:
 class Read:
     """What a file of records holds: lines that are right, with their places, and others."""
 
-    lines: list[tuple[Json, int, int]] = field(default_factory=list)  # without their records
+    lines: deque[tuple[Json, int, int]] = field(default_factory=deque)  # without their records
     damaged: int = 0
     named: list[str] = field(default_factory=list)
 
