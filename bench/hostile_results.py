@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hostile import MIB, Commands, case
+from savemark import limits
 
 ZSTD, BLOCK = b"\x28\xb5\x2f\xfd", 128 << 10
 SERIES = "compression,streams,checkpoint_time,restore_time\n"
@@ -124,6 +125,11 @@ def records_of_long_timelines(folder: Path) -> Commands:
     return a_run(
         folder, {}, b"".join(line.replace(b'"index":0', b'"index":%d' % n) for n in range(30))
     )
+
+
+@case
+def trials_as_many_as_a_run_holds(folder: Path) -> Commands:
+    return a_run(folder, {}, b"".join(a_line(n) for n in range(limits.MOST_TRIALS)))
 
 
 @case

@@ -65,7 +65,9 @@ SCHEMA = {
             queue_depth=(8, INTEGER),
             cache=("cold", {"enum": ["cold", "warm"], "type": "string"}),
         ),
-        "sequential": _schema(**TRANSFER, checksum=(False, SWITCH), keep=(False, SWITCH)),
+        "sequential": _schema(
+            **TRANSFER, checksum=(False, SWITCH), keep=(False, SWITCH), from_state=(False, SWITCH)
+        ),
         "random": _schema(**TRANSFER, operations=(None, {"type": ["integer", "null"]})),
         "codec": _schema(
             codec=("lz4", CODEC),

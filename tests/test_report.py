@@ -8,6 +8,7 @@ import shutil
 import subprocess
 
 import altair as alt
+import polars as pl
 import pytest
 from rich.console import Console
 
@@ -16,7 +17,7 @@ from savemark import report
 from savemark.report.analysis import analyse
 from savemark.report.figures import all_figures
 from savemark.report.figures.stages import _paint
-from savemark.report.marks import ticks
+from savemark.report.marks import MOST_DOTS, few, ticks
 from savemark.report.pixels import Pixels
 from savemark.stats.ties import FLIPS
 
@@ -225,6 +226,21 @@ def test_chromium_opens_it_without_a_complaint(quick, tmp_path):
     assert report.summary(quick)["reason"] in dom
     assert dom.count('aria-roledescription="point"') >= 24 * 5 * 2
     assert '<form class="tools">' in dom  # the script ran: it shows the filters
+
+
+def test_of_very_many_repeats_some_are_drawn_and_the_extremes():
+    step = 4
+    count = step * MOST_DOTS
+    times = [1000 + place for place in range(count)]
+    times[count // 2 + 1], times[count // 2 + 2] = 1, 10**6
+    rows = pl.DataFrame({"setting": ["a", "b"] * (count // 2), "elapsed_ns": times})
+    drawn, words = few(rows)
+    assert len(drawn) <= MOST_DOTS + 4
+    assert f"one repeat in {step}" in words
+    assert {1, 10**6} <= set(drawn["elapsed_ns"])
+    assert drawn["setting"].value_counts()["count"].min() >= MOST_DOTS // 2
+    same, nothing = few(rows.head(MOST_DOTS))
+    assert (len(same), nothing) == (MOST_DOTS, "")
 
 
 def test_figures_that_cannot_become_pixels_are_an_error(tmp_path):

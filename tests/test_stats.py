@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from savemark.stats import (
     Ceiling,
@@ -20,6 +21,7 @@ from savemark.stats import (
     spread,
 )
 from savemark.stats.ceilings import ceilings
+from savemark.stats.spread import interval_rank
 
 
 @pytest.mark.parametrize(
@@ -160,3 +162,13 @@ def test_without_a_disk_ceiling_nothing_is_claimed():
     assert limit(("zstd", 2), "save", 1.3, {}, 4) is None
     assert limit(("zstd", 2), "restore", 1.3, CEILINGS, 4) is None
     assert limit(("none", 2), "copy", 1.0, CEILINGS, 4) is None
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_the_interval_of_a_median_is_the_narrowest_that_reaches_the_confidence(confidence):
+    for n in [*range(1, 60), 997, 2000]:
+        rank, coverage = interval_rank(n, confidence)
+        reached = [1 - 2 * float(binom.cdf(k - 1, n, 0.5)) for k in range(1, n // 2 + 1)]
+        ranks = [k for k, share in enumerate(reached, 1) if share >= confidence - 1e-12]
+        assert rank == max(ranks, default=1), n
+        assert coverage == (pytest.approx(reached[rank - 1]) if ranks else None), n

@@ -169,6 +169,22 @@ def test_a_ceiling_has_the_workers_of_what_is_held_against_it(read, keys):
     assert set(read(blocks + "factors: {queue_depth: [1, 8]}\n").ceilings_at("here")) == {"write"}
 
 
+@pytest.mark.parametrize(
+    ("flags", "from_memory"),
+    [({}, True), ({"state": "."}, False), ({"state": "gpu"}, False), ({"state": "process"}, False)],
+)
+def test_only_a_generated_state_is_what_a_ceiling_writes_from(keys, flags, from_memory):
+    from savemark.study.load import load
+    from savemark.study.overrides import override
+    from savemark.study.shipped import shipped
+
+    study = override(load(shipped()["grid"], keys), flags, keys)
+    found = study.ceilings_at("here")
+    for name in ("write", "write/8"):
+        assert found.get(name, {}).get("from_state", False) is from_memory, name
+    assert "from_state" not in found["read_checked"]
+
+
 def test_each_repeat_is_a_shuffled_block_with_everything_once(read):
     from savemark.study.plan import plan
 

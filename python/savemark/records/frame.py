@@ -39,7 +39,7 @@ PHASE = [
     *("user_bytes", "stored_bytes", "cpu_user_ns", "cpu_system_ns"),
 ]
 # Trials whose rows are turned into columns together.
-ROWS_AT_ONCE = 5000
+ROWS_AT_ONCE = 1000
 LATENCY = (
     *("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns"),
     "max_ns",
@@ -110,16 +110,17 @@ def _both(run: Run, schema: dict[str, Any]) -> tuple[pl.DataFrame, pl.DataFrame]
     """
     named = _Names(run)
     parts: list[Part] = []
-    lines: list[list[tuple[Any, ...]]] = []
+    lines: list[pl.DataFrame] = []
     for start in range(0, len(run.entries), ROWS_AT_ONCE):
         rows: list[Json] = []
-        lines.append([])
+        moved: list[timelines.Line] = []
         for place, entry in enumerate(run.entries[start : start + ROWS_AT_ONCE], start):
             record = entry.record
             rows += _rows(run, named.of(entry), place, (entry, record))
-            lines[-1] += timelines.rows_of(entry, record)
+            moved += timelines.rows_of(entry, record)
         parts.append(_columns(rows, schema))
-    return _table(parts, schema), timelines.table(lines or [[]])
+        lines.append(timelines.table(moved))
+    return _table(parts, schema), pl.concat([timelines.table([]), *lines])
 
 
 @contextmanager

@@ -23,17 +23,20 @@ SCHEMA = {
     "bytes": pl.Int64,
 }
 
+# The values of `SCHEMA` for one phase; `start_ns` and `bytes` are lists.
+Line = tuple[Any, ...]
+
 
 def timelines(run: Run) -> pl.DataFrame:
     """One row per interval; `start_ns` counts from the start barrier of the phase."""
     if "timelines" not in run.memory:
         rows = [row for entry in run.entries for row in rows_of(entry, entry.record)]
-        run.memory["timelines"] = table([rows])
+        run.memory["timelines"] = table(rows)
     found: pl.DataFrame = run.memory["timelines"]
     return found
 
 
-def rows_of(entry: Entry, record: Json | None) -> Iterator[tuple[Any, ...]]:
+def rows_of(entry: Entry, record: Json | None) -> Iterator[Line]:
     """Yield a row per phase that has a timeline, its intervals as lists."""
     head = (entry.index, entry.role, entry.name, entry.label, entry.repeat)
     for phase in (record or {}).get("phases") or []:
@@ -44,14 +47,11 @@ def rows_of(entry: Entry, record: Json | None) -> Iterator[tuple[Any, ...]]:
             yield (*head, phase.get("name"), starts, step, counts)
 
 
-def table(parts: list[list[tuple[Any, ...]]]) -> pl.DataFrame:
+def table(rows: list[Line]) -> pl.DataFrame:
     """Return such rows with a line per interval."""
     lists: dict[str, Any] = {**SCHEMA, "start_ns": pl.List(pl.Int64), "bytes": pl.List(pl.Int64)}
-    frames = [pl.DataFrame(schema=lists)]
-    for rows in parts:
-        columns = dict(zip(lists, zip(*rows, strict=True), strict=True)) if rows else {}
-        frames.append(pl.DataFrame(columns, schema=lists))
-    return pl.concat(frames).explode("start_ns", "bytes")
+    columns = dict(zip(lists, zip(*rows, strict=True), strict=True)) if rows else {}
+    return pl.DataFrame(columns, schema=lists).explode("start_ns", "bytes")
 
 
 def write_timelines(source: Path | Run) -> Path:

@@ -15,6 +15,8 @@ from savemark.report.palette import light
 WIDTH = 440
 # A bar per setting is read up to here; of more settings the fastest are drawn.
 BARS = 24
+# More marks cover each other, and a page that holds them does not open.
+MOST_DOTS = 6000
 
 
 def inline(values: Sequence[dict[str, Any]]) -> alt.InlineData:
@@ -42,6 +44,19 @@ def fastest(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
         .sort("elapsed_ns")
     )
     return rows.join(order.head(BARS), on="setting", how="semi"), max(0, len(order) - BARS)
+
+
+def few(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """Return the repeats to draw, and words on what is left out, "" for nothing.
+
+    Of more than `MOST_DOTS` repeats each so many-th of every setting, its fastest and its slowest.
+    """
+    step = -(-len(rows) // MOST_DOTS)
+    if step <= 1:
+        return rows, ""
+    time, place = pl.col("elapsed_ns"), pl.int_range(pl.len())
+    drawn = (place % step == 0) | (place == time.arg_min()) | (place == time.arg_max())
+    return rows.filter(drawn.over("setting")), f" · one repeat in {step}, and the extremes"
 
 
 def seconds_scale(values: Sequence[float]) -> tuple[alt.Scale, str]:

@@ -151,6 +151,7 @@ class Cell:
 
 CPU = ("cpu_user_ns", "cpu_system_ns")
 SUMMED = ("elapsed_ns", *CPU, "user_bytes", "io_count")
+COSTS = (*CPU, "user_bytes", "phases")
 FIRST = ("first_done_ns", "first_done_bytes", "last_done_ns")
 LISTED = (
     *("repeat", "index", *SUMMED, "stored_bytes", *FIRST),
@@ -182,26 +183,29 @@ def cells(frame: pl.DataFrame, label: str, of: Ceilings, cores: int | None) -> l
         most_operations=pl.col("io_count").max(),
         phases=pl.col("phase").len(),
     )
+    # A row per setting, its trials in lists: a hundred thousand rows of Python are a lot of memory.
+    trials = trials.group_by("setting", maintain_order=True).agg(pl.all())
     by_phase: dict[str, list[Row]] = {}
     for row in phases.iter_rows(named=True):
         by_phase.setdefault(row["setting"], []).append(row)
-    by_trial: dict[str, list[Row]] = {}
-    for row in trials.iter_rows(named=True):
-        by_trial.setdefault(row["setting"], []).append(row)
+    by_trial = {row["setting"]: row for row in trials.iter_rows(named=True)}
+    none: Row = {name: [] for name in trials.columns}
     return [
-        _cell(label, head, by_phase.get(head["setting"], []), by_trial.get(head["setting"], []),
+        _cell(label, head, by_phase.get(head["setting"], []), by_trial.get(head["setting"], none),
               lambda codec, phase, ratio: limit(codec, phase, ratio, of, cores))
         for head in heads.iter_rows(named=True)
     ]  # fmt: skip
 
 
-def _cell(label: str, head: Row, phases: Sequence[Row], trials: Sequence[Row], bound: Any) -> Cell:
+def _cell(label: str, head: Row, phases: Sequence[Row], trials: Row, bound: Any) -> Cell:
     codec, streams = str(head["codec"] or "none"), int(head["streams"] or 0)
     found = {}
     for row in phases:
         ratio = _ratio(row)
         found[row["phase"]] = _phase(row, bound((codec, streams), row["phase"], ratio))
-    work = {row["index"]: row["most_bytes"] or row["most_operations"] or 0 for row in trials}
+    seconds = [ns / 1e9 for ns in trials["elapsed_ns"]]
+    most = zip(trials["index"], trials["most_bytes"], trials["most_operations"], strict=True)
+    work = {index: size or operations or 0 for index, size, operations in most}
     return Cell(
         label=label,
         setting=str(head["setting"]),
@@ -209,38 +213,32 @@ def _cell(label: str, head: Row, phases: Sequence[Row], trials: Sequence[Row], b
         streams=streams,
         phases=found,
         ran={name: phase.unit for name, phase in found.items()},
-        total=_over(trials, [row["elapsed_ns"] / 1e9 for row in trials]) if trials else None,
-        n=len(trials),
+        total=spread(seconds, repeats=trials["repeat"]) if seconds else None,
+        n=len(seconds),
         failed=int(head["failed"]),
         variant=str(head["variant"] or ""),
         given=str(head["given"] or ""),
-        cpu_samples=tuple(_cpu_s_per_gib(row) for row in trials),
+        cpu_samples=tuple(map(_cpu_s_per_gib, *(trials[name] for name in COSTS))),
         paces=_paces(phases, trials, work) if work and all(work.values()) else {},
         amounts=(min(work.values(), default=0), max(work.values(), default=0)),
     )
 
 
-def _paces(phases: Sequence[Row], trials: Sequence[Row], work: dict[int, int]) -> dict[str, Spread]:
+def _paces(phases: Sequence[Row], trials: Row, work: dict[int, int]) -> dict[str, Spread]:
     """Seconds per unit of work of each repeat: of each phase, and of all together."""
-    found = {TOTAL: _over(trials, [r["elapsed_ns"] / 1e9 / work[r["index"]] for r in trials])}
-    for row in phases:
+
+    def paces(row: Row) -> Spread:
         timed = zip(row["index"], row["elapsed_ns"], strict=True)
-        paces = [max(ns, 1) / 1e9 / work[index] for index, ns in timed]
-        found[row["phase"]] = spread(paces, repeats=row["repeat"])
-    return found
+        each = [max(ns, 1) / 1e9 / work[index] for index, ns in timed]
+        return spread(each, repeats=row["repeat"])
+
+    return {TOTAL: paces(trials)} | {row["phase"]: paces(row) for row in phases}
 
 
-def _over(trials: Sequence[Row], values: Sequence[float]) -> Spread:
-    """The spread of a value of each trial."""
-    return spread(values, repeats=[row["repeat"] for row in trials])
-
-
-def _cpu_s_per_gib(trial: Row) -> float:
+def _cpu_s_per_gib(user_ns: int, system_ns: int, user_bytes: int, phases: int) -> float:
     """CPU-seconds of all phases of one trial per GiB of its state, as `Cell.cpu_s_per_gib`."""
-    cpu = (trial["cpu_user_ns"] + trial["cpu_system_ns"]) / 1e9
-    return (
-        float(cpu / (trial["user_bytes"] / trial["phases"] / GIB)) if trial["user_bytes"] else 0.0
-    )
+    cpu = (user_ns + system_ns) / 1e9
+    return float(cpu / (user_bytes / phases / GIB)) if user_bytes else 0.0
 
 
 def _ratio(row: Row) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -101,12 +102,15 @@ def median(samples: Iterable[float]) -> float:
 
 def interval_rank(n: int, confidence: float = CONFIDENCE) -> tuple[int, float | None]:
     """Return k and the coverage of the interval of n samples; 1 and None where there is none."""
-    best, coverage = 1, None
-    below, ways = 0.0, 1  # P(Binomial(n, ½) < k); n over k - 1
-    for k in range(1, n // 2 + 1):
-        below += ways / 2**n
-        if 1 - 2 * below < confidence:
-            break
-        best, coverage = k, 1 - 2 * below
-        ways = ways * (n - k + 1) // k
-    return best, coverage
+    # P(k ≤ Binomial(n, ½) ≤ n - k), exactly, from the middle outwards: some √n terms are enough.
+    rank = n // 2
+    ways = math.comb(n, rank)
+    inside = ways * (1 + n % 2)
+    while rank:
+        coverage = inside / 2**n
+        if coverage >= confidence:
+            return rank, coverage
+        ways = ways * rank // (n - rank + 1)
+        rank -= 1
+        inside += 2 * ways
+    return 1, None

@@ -11,7 +11,7 @@ from savemark.report.analysis import Analysis, ranked
 from savemark.report.answers import answers
 from savemark.report.figure import Figure, Panel
 from savemark.report.figures import times
-from savemark.report.marks import inline
+from savemark.report.marks import few, inline
 from savemark.report.palette import light
 from savemark.report.words import gbs, medium, seconds, where
 from savemark.stats import Cell, TargetResult
@@ -51,7 +51,7 @@ def _chart(analysis: Analysis, result: TargetResult) -> Any | None:
     if not cells:
         return None
     of = medium(analysis.run, result.label)
-    dots, middles, limits = _rows(analysis, result, cells, of)
+    dots, middles, limits, left_out = _rows(analysis, result, cells, of)
     if not dots:
         return None
     phases = [name for name in result.phases if any(row["kind"] == name for row in dots)]
@@ -71,7 +71,7 @@ def _chart(analysis: Analysis, result: TargetResult) -> Any | None:
         "y": alt.Y("setting:N", sort=names, title=None,
                    axis=alt.Axis(ticks=False, domain=False, labelLimit=150, labelPadding=6)),
         "yOffset": alt.YOffset("row:N", sort=phases, scale=alt.Scale(domain=phases)),
-        "x": alt.X("rate:Q", scale=scale, title="GB/s (from zero; more is better)",
+        "x": alt.X("rate:Q", scale=scale, title=f"GB/s (from zero; more is better){left_out}",
                    axis=alt.Axis(tickCount=5, format="~g")),
     }  # fmt: skip
     marks = alt.Chart(inline(dots)).mark_point(filled=True, size=30, opacity=0.75)
@@ -101,11 +101,12 @@ def _shown(analysis: Analysis, result: TargetResult) -> list[Cell]:
 
 def _rows(
     analysis: Analysis, result: TargetResult, cells: list[Cell], of: str
-) -> tuple[list[dict[str, Any]], ...]:
-    """Every repeat, the medians, and the limit of each that is one."""
-    dots, middles, limits = [], [], []
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]], str]:
+    """The repeats, the medians, the limit of each that is one, and words on what is left out."""
+    dots, middles, limits, words = [], [], [], ""
     for name in result.phases:
-        rows = analysis.rows(result.label, name).filter(pl.col("elapsed_ns") > 0)
+        rows, left_out = few(analysis.rows(result.label, name).filter(pl.col("elapsed_ns") > 0))
+        words = words or left_out
         for cell in cells:
             phase = cell.phases.get(name)
             if phase is None or phase.counted or not phase.user_rate:
@@ -124,7 +125,7 @@ def _rows(
                     f"{cell.setting}, repeat {row['repeat'] + 1}: {name} {rate:.2f} GB/s, {time} s"
                 )
                 dots.append(head | {"kind": name, "rate": rate, "tip": tip})
-    return dots, middles, limits
+    return dots, middles, limits, words
 
 
 FIGURE = Figure(

@@ -9,14 +9,13 @@ import polars as pl
 
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
-from savemark.report.marks import WIDTH, inline
+from savemark.report.marks import MOST_DOTS, WIDTH, inline
 from savemark.report.palette import light
 from savemark.report.words import seconds
 from savemark.stats import TargetResult
 
 # So many trials, the farthest from 1, say who they are.
 TOLD = 150
-MOST_DOTS = 6000
 
 
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:

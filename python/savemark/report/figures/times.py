@@ -11,7 +11,7 @@ from savemark.report.analysis import Analysis
 from savemark.report.factors import Factor, Roles, roles
 from savemark.report.figure import Figure, each_phase
 from savemark.report.io500 import scored
-from savemark.report.marks import WIDTH, inline, seconds_scale, ticks
+from savemark.report.marks import WIDTH, few, inline, seconds_scale, ticks
 from savemark.report.palette import level_scale, light
 from savemark.report.words import gbs, seconds
 from savemark.stats import TargetResult
@@ -37,7 +37,7 @@ def chart(analysis: Analysis, result: TargetResult, name: str) -> Any | None:
     if rows.is_empty():
         return None
     unit = analysis.unit(name)
-    dots, middles = _rows(rows, found, (name, unit))
+    dots, middles, left_out = _rows(rows, found, (name, unit))
     top = _top(result, name)
     across, line = found.across or ONLY, found.line
     levels = line.levels if line else ("",)
@@ -50,7 +50,7 @@ def chart(analysis: Analysis, result: TargetResult, name: str) -> Any | None:
         "x": alt.X(
             "across:O",
             sort=[across.shown(level) for level in across.levels],
-            title=_title(across),
+            title=_title(across) + left_out,
             scale=alt.Scale(paddingInner=0.06, paddingOuter=0.02),
             axis=alt.Axis(labelAngle=0, tickBand="extent", grid=True, labelPadding=8),
         ),
@@ -95,10 +95,12 @@ def _title(across: Factor) -> str:
 
 def _rows(
     rows: pl.DataFrame, found: Roles, named: tuple[str, str]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
     across, line = found.across, found.line
     name, unit = named
     dots, middles = [], []
+    drawn, left_out = few(rows)
+    shown = drawn.partition_by("setting", as_dict=True)
     for (setting,), part in rows.group_by("setting", maintain_order=True):
         first = part.row(0, named=True)
         level = first[across.name] if across else ONLY.levels[0]
@@ -106,7 +108,7 @@ def _rows(
         head["level"] = level
         middles.append(head | {"s": part["s"].median()})
         last = int(part["repeat"].max() or 0) or 1  # type: ignore[arg-type]
-        for row in part.sort("repeat").to_dicts():
+        for row in shown[(setting,)].sort("repeat").to_dicts():
             clock = row["elapsed_ns"] / 1e9
             rate = f", {gbs(row['user_bytes'] / clock)} GB/s" if row["user_bytes"] else ""
             per = "" if unit == "seconds" else f", {row['s']:.3g} {unit}"
@@ -114,7 +116,7 @@ def _rows(
             # Side by side in the order of the repeats, so that equal times stay countable.
             shift = 0.64 * row["repeat"] / last - 0.32
             dots.append(head | {"s": row["s"], "tip": tip, "shift": shift})
-    return dots, middles
+    return dots, middles, left_out
 
 
 def _top(result: TargetResult, name: str) -> list[dict[str, Any]]:

@@ -221,8 +221,10 @@ impl BlockOptions {
             ("dedup", self.dedup.is_some()),
         ];
         match refused.into_iter().find(|(_, asked)| self.from_state && *asked) {
-            Some((other, _)) => Err(Error::usage(format!("from_state: it writes each byte of a state once, without {other}"))
-                .hint("leave one of the two out")),
+            Some((other, _)) => {
+                Err(Error::usage(format!("from_state: it writes each byte of a state once, without {other}"))
+                    .hint("leave one of the two out"))
+            }
             None => Ok(()),
         }
     }

@@ -18,7 +18,6 @@ use crate::buffer::{Arena, Buffer, align_up};
 use crate::checkpoint::Sink;
 use crate::checkpoint::state::MemoryState;
 use crate::error::Result;
-use crate::measure::written::Written;
 use crate::payload;
 use crate::phase::{self, Watch};
 use crate::record::{Phase, Stage};

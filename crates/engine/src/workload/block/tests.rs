@@ -6,6 +6,7 @@ use super::content::Stamp;
 use super::geometry::{Geometry, GeometryOptions, Sharing};
 use super::options::{BlockOptions, Order};
 use super::*;
+use crate::checkpoint::Source;
 use crate::control::Control;
 use crate::error::Kind;
 use crate::payload::PayloadKind;
