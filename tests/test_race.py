@@ -3,8 +3,11 @@
 import json
 import os
 import signal
+from collections import Counter
 
 import pytest
+
+from savemark.report import summary
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -215,6 +218,30 @@ def test_each_stage_is_resumed_after_ctrl_c(savemark, place, tmp_path, after):
     assert head["race"]["finalists"]
     assert savemark("run", "--resume", out).returncode == 0
     assert len(read(out)[1]) == len(whole)
+
+
+def test_little_memory_is_measured_with_what_fits_and_is_no_answer(savemark, place, tmp_path):
+    out = tmp_path / "run"
+    done = savemark("run", place, "--out", out, FAKE_AVAILABLE_BYTES=str(300 * MIB))
+    assert done.returncode == 0, done.stderr
+    head, lines = read(out)
+    assert head["race"]["size_bytes"] == 64 * MIB, "a third of the memory, in powers of two"
+    assert max(e["record"]["trial"]["size"] for e in lines) <= 256 * MIB
+    said = summary(out)
+    assert said["state"] == "no answer"
+    assert "0.5 s are needed" in said["reason"]
+    (advice,) = said["targets"][0]["answers"]
+    assert advice["advised"] is None
+    assert all(cell["n"] >= 6 for cell in said["cells"]), "with figures, for whom they are enough"
+
+
+def test_a_budget_that_holds_nothing_still_confirms_one_setting(savemark, place, tmp_path):
+    out = tmp_path / "run"
+    done = savemark("run", place, "--out", out, "--budget", "2s")
+    assert done.returncode == 0, done.stderr
+    confirmed = [e for e in read(out)[1] if e["role"] == "trial"]
+    assert min(Counter(repr(e["factors"]) for e in confirmed).values()) >= 6
+    assert {"codec": "none", "streams": 1} in [e["factors"] for e in confirmed]
 
 
 def test_a_setting_that_fails_is_not_confirmed_and_says_why(savemark, place, tmp_path):

@@ -58,15 +58,11 @@ class Ceiling:
         """Operations per second: the median."""
         return self.operations.median if self.operations else None
 
-    @property
-    def width(self) -> float | None:
-        """How far its repeats leave it open: the whole interval (or range) over the median.
-
-        None where nothing shows it: one repeat, or no bytes.
-        """
-        if self.rates.n < 2 or not self.rate:
-            return None
-        return (self.rates.high - self.rates.low) / self.rate
+    def limit(self, times: float = 1.0, name: str = "") -> Limit:
+        """Return it as a limit, so many times as high, under another name."""
+        rates = self.rates
+        ends = (rates.low * times, rates.high * times) if rates.n > 1 and self.rate else None
+        return Limit(self.rate * times, name or self.title, ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,13 @@ class Limit:
 
     rate: float
     name: str
-    width: float | None = None  # as `Ceiling.width`
+    # The interval (or range) of `rate`. None where nothing shows it: one repeat, or no bytes.
+    ends: tuple[float, float] | None = None
+
+    @property
+    def width(self) -> float | None:
+        """How far its repeats leave it open: the whole interval over the median."""
+        return (self.ends[1] - self.ends[0]) / self.rate if self.ends else None
 
     @property
     def firm(self) -> bool:
@@ -129,14 +131,14 @@ def limit(
     disk = of.get(disk_name) or of.get(INSTEAD.get(disk_name, ""))
     if disk is None or not disk.rate or disk.workers not in (None, max(streams, 1)):
         return None  # without the disk's own ceiling nothing is known about what binds
-    bounds = [Limit(disk.rate * ratio, disk.title, disk.width)]
+    bounds = [disk.limit(ratio)]
     if one_core := of.get(f"codec/{codec} {codec_phase}"):
         threads = min(max(streams, 1), cores or max(streams, 1))
         plural = "s" if threads > 1 else ""
         name = f"codec {codec} × {threads} core{plural}"
-        bounds.append(Limit(one_core.rate * threads, name, one_core.width))
+        bounds.append(one_core.limit(threads, name))
     if codec == "tar" and (copy := of.get("memcpy")):
-        bounds.append(Limit(copy.rate, copy.title, copy.width))
+        bounds.append(copy.limit())
     # A damaged record may have no bytes: it bounds nothing.
     return min((each for each in bounds if each.rate), key=lambda each: each.rate, default=None)
 

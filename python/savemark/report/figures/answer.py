@@ -16,6 +16,7 @@ from savemark.report.palette import light
 from savemark.report.words import gbs, medium, seconds, where
 from savemark.stats import Cell, TargetResult
 from savemark.stats.cells import BYTES
+from savemark.stats.ceilings import Limit
 
 # So many settings are read at one glance.
 ROWS = 6
@@ -65,7 +66,7 @@ def _chart(analysis: Analysis, result: TargetResult) -> Any | None:
     shape = alt.Shape("kind:N", legend=legend, sort=kinds,
                       scale=alt.Scale(domain=kinds, range=shapes[: len(kinds)]))  # fmt: skip
     names = [cell.setting for cell in cells]
-    top = max(row["rate"] for row in [*dots, *limits]) * 1.04
+    top = max([row["rate"] for row in dots] + [row["high"] for row in limits]) * 1.04
     scale = alt.Scale(domain=[0, top], nice=False)
     place = {
         "y": alt.Y("setting:N", sort=names, title=None,
@@ -77,12 +78,14 @@ def _chart(analysis: Analysis, result: TargetResult) -> Any | None:
     marks = alt.Chart(inline(dots)).mark_point(filled=True, size=30, opacity=0.75)
     middle = alt.Chart(inline(middles)).mark_tick(thickness=2, height=11, aria=False)
     tops = alt.Chart(inline(limits)).mark_tick(thickness=2.5, height=15, color=light("limit"))
+    spans = alt.Chart(inline(limits)).mark_bar(height=15, opacity=0.25, color=light("limit"))
     layers = [
         marks.encode(**place, color=colour, shape=shape, description="tip:N"),
         middle.encode(**place, color=colour),
     ]
     if limits:
-        layers.append(tops.encode(**place, description="tip:N"))
+        wide = spans.encode(**place | {"x": alt.X("low:Q", scale=scale), "x2": "high:Q"})
+        layers = [wide, *layers, tops.encode(**place, description="tip:N")]
     height = STEP * len(names) * len(phases) + 8 * len(names)
     return alt.layer(*layers).properties(width=WIDTH, height=height)
 
@@ -116,8 +119,7 @@ def _rows(
             share = phase.of_limit
             # What a setting exceeds is no limit of it, whatever was measured.
             if phase.limit and share is not None and share <= 1:
-                text = f"{where(phase.limit, of)}, limit of {name}: {gbs(phase.limit.rate)} GB/s"
-                limits.append(head | {"kind": LIMIT, "rate": phase.limit.rate / 1e9, "tip": text})
+                limits.append(head | {"kind": LIMIT} | _limit(phase.limit, f"limit of {name}", of))
             for row in rows.filter(pl.col("setting") == cell.setting).to_dicts():
                 rate = (row["user_bytes"] or 0) / row["elapsed_ns"]
                 time = seconds(row["elapsed_ns"] / 1e9)
@@ -128,12 +130,20 @@ def _rows(
     return dots, middles, limits, words
 
 
+def _limit(limit: Limit, what: str, of: str) -> dict[str, Any]:
+    """Where a limit is drawn, GB/s, and its words."""
+    low, high = limit.ends or (limit.rate, limit.rate)
+    tip = f"{where(limit, of)}, {what}: {gbs(limit.rate)} GB/s [{gbs(low)} {gbs(high)}]"
+    return {"rate": limit.rate / 1e9, "low": low / 1e9, "high": high / 1e9, "tip": tip}
+
+
 FIGURE = Figure(
     name="answer",
     section="answer",
     title="Speed of the leading settings",
-    caption="Each mark is one repeat, the bar through them the median; the purple bar is what the "
-    "setting could reach at most, measured in this run. In brackets: the 95 % interval.",
+    caption="Each mark is one repeat, the bar through them the median. The purple bar is what the "
+    "setting could reach at most, the median of what was measured beside it in this run; the band "
+    "around it is its interval, as its repeats scatter, too. In brackets: the 95 % interval.",
     needs=("setting", "phase", "elapsed_ns", "user_bytes"),
     draw=draw,
     order=1,
