@@ -249,8 +249,8 @@ fn what_cannot_be_is_refused_with_the_option_named() {
 fn making_the_data_of_a_batch_is_no_latency() {
     // All blocks of a round are made before the first is submitted. If that counted, an I/O would last as long as the phase.
     let place = tempfile::tempdir_in("/dev/shm").unwrap(); // next to no time
-    let options = json!({"target": place.path(), "workload": "sequential", "storage": "uring", "operation": "write", "size": "128MiB",
-                             "transfer_size": "8MiB", "queue_depth": 16, "verify": true, "direct": false});
+    let options = json!({"target": place.path(), "workload": "sequential", "storage": "uring", "operation": "write", "size": "32MiB",
+                             "transfer_size": "2MiB", "queue_depth": 16, "verify": true, "direct": false});
     let record = Engine::new().run(&Trial::parse(&options.to_string()).unwrap(), &Control::default()).unwrap();
     let write = serde_json::to_value(&record.phases[0]).unwrap();
     let whole = number(&write["elapsed_ns"]);
