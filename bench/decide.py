@@ -23,6 +23,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -119,6 +120,7 @@ class Bench:
         took = time.monotonic() - start
         kept = self.keep / f"run-{time.strftime('%H%M%S')}-{number + 1}.json"
         kept.write_text(json.dumps(found | {"wall_s": took}))
+        shutil.copytree(self.scratch / found["run_dir"], kept.with_suffix(""))
         return found, took
 
     def gate(self, before: Digest, after: Digest) -> int:

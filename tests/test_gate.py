@@ -52,6 +52,27 @@ def test_baselines_teach_the_gate_a_noisy_machine():
     assert alarms(baselines=1, pairs=100, **noisy) > 0.05, "one run cannot know, and says so"
 
 
+def test_one_baseline_supposes_what_the_blocks_of_both_runs_show():
+    rng, six = random.Random(8), ("a", "b", "c", "d", "e", "f")
+
+    def run(shifts, loss=0.0):
+        each = [math.log1p(loss) + shift for shift in shifts]
+        return {
+            Key("", name, "save"): Times(tuple(math.exp(x + rng.gauss(0, 0.01)) for x in each), 1)
+            for name in six
+        }
+
+    quiet = [0.01, -0.01, 0.0, 0.01, 0.0, -0.01]
+    assert gate(run(quiet, 0.1), [run(quiet)], 0.05).noise == 0.02
+    assert gate(run(quiet, 0.1), [run(quiet)], 0.05).lost
+    # Half of the new run is 20 % slower in all settings: that may be the hour, and not the change.
+    moved = gate(run([0.0, 0.0, 0.01, 0.2, 0.19, 0.2]), [run(quiet)], 0.05)
+    assert moved.noise > 0.02
+    assert not moved.lost
+    burst = gate(run([0.0, 0.01, 0.5, 0.0, -0.01, 0.0]), [run(quiet)], 0.05)
+    assert burst.noise == 0.02, "a burst in one block moves no median"
+
+
 def test_a_loss_within_the_limit_passes_however_certain():
     rng = random.Random(5)
     quiet = {"noise": 0.001, "cells": 4, "repeats": 40}

@@ -135,7 +135,9 @@ def gate(
     each cell alone, and of each cell beside its run: less the midmean, so that noise which hits
     all cells alike cancels. They share a false alarm's 5 % as in SHARES (Holm with weights). A cell
     is lost if its loss is above `limit` and its own p, or that of all cells together, below 0.05.
-    `noise.py` says where v comes from: with one baseline from `assumed_noise` alone.
+    `noise.py` says where v comes from: with one baseline from `assumed_noise`, or from how much the
+    blocks of the runs differ, if that is more: what moves the machine from one block to the next
+    moves it from one run to the next, too.
     """
     keys = [key for key in new if all(key in each for each in baselines)]
     known = {key for each in baselines for key in each}
@@ -155,7 +157,14 @@ def gate(
         {key: noise.logs(each[key].at_size(new[key].user_bytes).seconds) for key in keys}
         for each in (*baselines, new)
     ]
-    return _judged(found, keys, runs, assumed_noise)
+    supposed = assumed_noise
+    if len(baselines) == 1:
+        supposed = max(supposed, noise.of_blocks([_together(run, keys) for run in runs]))
+    return _judged(found, keys, runs, supposed)
+
+
+def _together(run: Mapping[Key, list[float]], keys: Sequence[Key]) -> list[float]:
+    return noise.together([run[key] for key in keys])
 
 
 def _judged(
@@ -174,7 +183,7 @@ def _judged(
     centre = noise.midmean(apart.values())
 
     wide = math.sqrt(1 + 1 / k)
-    shaken = noise.of_a_median([noise.together([run[key] for key in keys]) for run in runs])
+    shaken = noise.of_a_median([_together(run, keys) for run in runs])
     variance = noise.of_the_whole(run_levels, shaken, supposed)
     whole = Test(centre, math.sqrt(variance) * wide, noise.whole_freedom(k), shares[0])
 

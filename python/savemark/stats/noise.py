@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from savemark.stats.repeats import MEDIAN_COST
+from savemark.stats.spread import median
 
 Name = TypeVar("Name")
 # Degrees of freedom that the supposed noise is worth beside what baselines show, and that the noise
@@ -47,6 +48,20 @@ def together(cells: Sequence[Sequence[float]]) -> list[float]:
     """
     centred = [[x - sum(each) / len(each) for x in each] for each in cells]
     return [midmean(each[i] for each in centred) for i in range(min(map(len, centred)))]
+
+
+# Of a normal distribution: the standard deviation over the median absolute one.
+MAD = 1.4826
+
+
+def of_blocks(runs: Sequence[Sequence[float]]) -> float:
+    """Standard deviation of what moves all cells of a block alike; `together` of each run.
+
+    From the median absolute deviation, so that a burst in one block does not count: the medians of
+    cells do not feel it either. 0 where no run has two blocks.
+    """
+    apart = [abs(x - median(each)) for each in runs if len(each) > 1 for x in each]
+    return MAD * median(apart) if apart else 0.0
 
 
 def moderated(
