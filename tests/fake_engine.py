@@ -149,7 +149,7 @@ def host(target):
     facts = {
         "kernel_release": "6.0",
         "cpu": {"model": "fake", "available": 2},
-        "memory": {"available_bytes": int(os.environ.get("FAKE_AVAILABLE_BYTES", 16 << 30))},
+        "memory": {"available_bytes": int(os.environ.get("FAKE_AVAILABLE_BYTES") or 16 << 30)},
         "limits": {"cgroup_memory_bytes": None},
         "target": {"filesystem": "ext4", "disk": {"name": "nvme0n1"}} if target else None,
     }

@@ -259,7 +259,7 @@ factors: {transfer_size: [64KiB, 128KiB], workers: [1, 2]}
     assert names == [["prepare", "read"]] + [["read"]] * 11
     assert "earlier trial" in lines[1]["record"]["phases"][0]["notes"][0]
     assert not list((tmp_path / "here").iterdir()), "it goes with the run's folder"
-    # How long 2 MiB take is chance: a first read that was slow would be another finding of the check.
+    # How long 2 MiB take is chance: of a slow first read the check would say something else.
     for phase in (phase for line in lines for phase in line["record"]["phases"]):
         phase["elapsed_ns"] = 10**7
     (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -229,7 +229,7 @@ def test_little_memory_is_measured_with_what_fits_and_is_no_answer(savemark, pla
     assert max(e["record"]["trial"]["size"] for e in lines) <= 256 * MIB
     said = summary(out)
     assert said["state"] == "no answer"
-    assert "0.5 s are needed" in said["reason"]
+    assert "phases are too short" in said["reason"]
     (advice,) = said["targets"][0]["answers"]
     assert advice["advised"] is None
     assert all(cell["n"] >= 6 for cell in said["cells"]), "with figures, for whom they are enough"
@@ -237,7 +237,7 @@ def test_little_memory_is_measured_with_what_fits_and_is_no_answer(savemark, pla
 
 def test_a_budget_that_holds_nothing_still_confirms_one_setting(savemark, place, tmp_path):
     out = tmp_path / "run"
-    done = savemark("run", place, "--out", out, "--budget", "2s")
+    done = savemark("run", place, "--out", out, "--budget", "5s")
     assert done.returncode == 0, done.stderr
     confirmed = [e for e in read(out)[1] if e["role"] == "trial"]
     assert min(Counter(repr(e["factors"]) for e in confirmed).values()) >= 6

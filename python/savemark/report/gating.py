@@ -272,8 +272,8 @@ def _notes(found: Judgement) -> list[str]:
     if not verdict.noise_measured:
         notes.append(
             f"one baseline does not show how much runs differ from each other: "
-            f"{_limit(verdict.noise)} is assumed (--assume-noise, or as much as blocks of these runs "
-            "differ, if that is more); five baselines measure it"
+            f"{_limit(verdict.noise)} is assumed (--assume-noise, or what the blocks of these "
+            "runs differ by, if that is more); five baselines measure it"
         )
     return notes + _blind(verdict)
 

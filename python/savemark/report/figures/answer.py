@@ -15,8 +15,8 @@ from savemark.report.marks import few, inline
 from savemark.report.palette import light
 from savemark.report.words import gbs, medium, seconds, where
 from savemark.stats import Cell, TargetResult
-from savemark.stats.cells import BYTES
 from savemark.stats.ceilings import Limit
+from savemark.stats.cells import BYTES
 
 # So many settings are read at one glance.
 ROWS = 6
