@@ -78,7 +78,7 @@ def _chart(analysis: Analysis, result: TargetResult) -> Any | None:
     marks = alt.Chart(inline(dots)).mark_point(filled=True, size=30, opacity=0.75)
     middle = alt.Chart(inline(middles)).mark_tick(thickness=2, height=11, aria=False)
     tops = alt.Chart(inline(limits)).mark_tick(thickness=2.5, height=15, color=light("limit"))
-    spans = alt.Chart(inline(limits)).mark_bar(height=15, opacity=0.25, color=light("limit"))
+    spans = alt.Chart(inline(limits)).mark_bar(height=4, opacity=0.3, color=light("limit"))
     layers = [
         marks.encode(**place, color=colour, shape=shape, description="tip:N"),
         middle.encode(**place, color=colour),
@@ -142,8 +142,8 @@ FIGURE = Figure(
     section="answer",
     title="Speed of the leading settings",
     caption="Each mark is one repeat, the bar through them the median. The purple bar is what the "
-    "setting could reach at most, the median of what was measured beside it in this run; the band "
-    "around it is its interval, as its repeats scatter, too. In brackets: the 95 % interval.",
+    "setting could reach at most, the median of what was measured beside it in this run; the line "
+    "through it is its interval, as its repeats scatter, too. In brackets: the 95 % interval.",
     needs=("setting", "phase", "elapsed_ns", "user_bytes"),
     draw=draw,
     order=1,
