@@ -7,9 +7,9 @@ with the size of a default run that comes first (the fastest phase lasts a secon
 come the default runs, `savemark run DIR --json`, one beside the other in one folder, as a user's.
 What each says is held against the reference: whether the advised setting is within 5 % of the best,
 whether the speeds that are printed of it are within 10 %, and whether the storage speed below which
-a codec pays is within 15 %. Each is held against the one before by `savemark gate`: both are of one
-place, so an alarm is a false one. With --neighbour a process writes 300 MB/s now and then during
-the default runs, not during the reference.
+a codec pays is within 15 %. Each is held by `savemark gate` against the one before, and against the
+five before: all are of one place, so an alarm is a false one. With --neighbour a process writes
+300 MB/s now and then during the default runs, not during the reference.
 
 `--keep DIR` keeps every result; a reference that is there is used again. On a disk of 2 GB/s the
 reference takes a quarter of an hour and 20 runs three quarters.
@@ -28,8 +28,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ from savemark.study.shipped import find
 
 ADVICE, SPEED, THRESHOLD = 0.05, 0.10, 0.15
 SHORTEST_S = 1.0
+# So many runs are held against each: one shows nothing of how runs differ, five do.
+BASELINES = (1, 5)
 NEIGHBOUR_BYTES_PER_S = 300e6
 PHASES = ("save", "restore")
 Digest = dict[str, Any]
@@ -65,9 +67,21 @@ def main() -> None:
         finally:
             if start:
                 start.stop()
-        gates = [bench.gate(*each) for each in pairwise(digest for digest, _ in runs)]
+        gates = {
+            count: [bench.gate(before, after) for before, after in in_turn(runs, count)]
+            for count in BASELINES
+        }
     judge([held_against(reference, *each) for each in runs], neighbour=asked.neighbour)
     judge_gates(gates, neighbour=asked.neighbour)
+
+
+def in_turn(
+    runs: Sequence[tuple[Digest, float]], count: int
+) -> Iterator[tuple[Sequence[Digest], Digest]]:
+    """Yield each run with so many that came before it."""
+    digests = [digest for digest, _ in runs]
+    for place in range(count, len(digests)):
+        yield digests[place - count : place], digests[place]
 
 
 @dataclass
@@ -123,13 +137,14 @@ class Bench:
         shutil.copytree(self.scratch / found["run_dir"], kept.with_suffix(""))
         return found, took
 
-    def gate(self, before: Digest, after: Digest) -> int:
-        """Hold a run against the one before it, which did the same; return the exit status."""
+    def gate(self, before: Sequence[Digest], after: Digest) -> int:
+        """Hold a run against those before it, which did the same; return the exit status."""
         command = [str(Path(sys.executable).parent / "savemark"), "gate", after["run_dir"]]
+        for each in before:
+            command += ["--baseline", each["run_dir"]]
         done = subprocess.run(
-            [*command, "--baseline", before["run_dir"]],
-            cwd=self.scratch, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            command, cwd=self.scratch, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             say(f"gate: {done.returncode}\n{done.stdout}{done.stderr}")
         return done.returncode
@@ -293,12 +308,14 @@ def judge(results: list[Result], *, neighbour: bool) -> None:
         raise SystemExit("the default run is wrong more often than it may be")
 
 
-def judge_gates(statuses: list[int], *, neighbour: bool) -> None:
-    """Print how often a run is an alarm beside the one before; fail where it is too often."""
-    for status, name in ((3, "alarms"), (1, "runs that lack a setting"), (2, "runs refused")):
-        many = sum(each == status for each in statuses)
-        goal(f"{name}, of {len(statuses)} gates", many, 1 if status == 3 else 0, most=True)
-    if not neighbour and sum(map(bool, statuses)) > 1:
+def judge_gates(gates: Mapping[int, Sequence[int]], *, neighbour: bool) -> None:
+    """Print how often a run is an alarm beside those before; fail where it is too often."""
+    for count, found in gates.items():
+        of = f"of {len(found)} gates with {count} baseline{'s' if count > 1 else ''}"
+        for status, name in ((3, "alarms"), (1, "runs that lack a setting"), (2, "runs refused")):
+            many = sum(each == status for each in found)
+            goal(f"{name}, {of}", many, 1 if status == 3 else 0, most=True)
+    if not neighbour and any(sum(map(bool, found)) > 1 for found in gates.values()):
         raise SystemExit("two runs of one place are told apart")
 
 
