@@ -87,6 +87,6 @@ def test_more_settings_than_can_be_measured_are_refused_at_once(tmp_path):
 def test_more_repeats_than_a_run_holds_are_refused_at_once():
     keys = Keys.load()
     study = replace(load(find("grid"), keys), repeats=10**9).with_size(1 << 20)
-    with pytest.raises(SavemarkError, match="are more than 120000 trials"):
+    with pytest.raises(SavemarkError, match="are more than 100000 trials"):
         plan(study, ["here"], 1)
     assert len(plan(replace(study, most_trials=7), ["here"], 1)) == 7
