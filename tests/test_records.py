@@ -59,6 +59,29 @@ def test_failed_trials_stay_as_rows(tmp_path):
     assert "No space left" in failed["error_message"][0]
 
 
+def test_rows_that_are_equal_in_all_columns_are_all_kept(tmp_path):
+    folder = make_run(tmp_path, Made(codecs=("none",), streams=(4,), repeats=1, ceilings=False))
+    (line,) = (json.loads(each) for each in (folder / "records.jsonl").read_text().splitlines())
+    line["record"]["phases"] = [{"name": "save", "elapsed_ns": 5}] * 3
+    (folder / "records.jsonl").write_text(json.dumps(line) + "\n")
+    frame = phases(read_run(folder))
+    assert frame.select("phase", "elapsed_ns", "setting").rows() == [("save", 5, "none × 4")] * 3
+    assert frame.schema["elapsed_ns"] == pl.Int64
+
+
+def test_columns_whose_value_changes_between_two_parts_have_both(tmp_path, monkeypatch):
+    monkeypatch.setattr("savemark.records.frame.ROWS_AT_ONCE", 2)
+    folder = make_run(tmp_path, Made(**SMALL))
+    lines = [json.loads(each) for each in (folder / "records.jsonl").read_text().splitlines()]
+    for place, line in enumerate(lines):
+        for phase in line["record"]["phases"]:
+            phase["operations"] = place // 4
+    (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    frame = phases(read_run(folder)).sort("position")
+    assert frame["io_count"].to_list() == [position // 4 for position in frame["position"]]
+    assert frame["iterations"].null_count() == len(frame)
+
+
 def test_empty_run_has_all_columns(tmp_path):
     folder = make_run(tmp_path, Made(**SMALL))
     (folder / "records.jsonl").unlink()

@@ -159,11 +159,12 @@ def _table(parts: list[Part], schema: dict[str, Any]) -> pl.DataFrame:
     stages = {name: pl.Int64 for _, columns in parts for name in columns if name not in schema}
     if not height:
         return pl.DataFrame(schema=schema)
-    found = [
-        _column([(rows, columns.get(name)) for rows, columns in parts if rows], name, kind)
+    found = {
+        name: _column([(rows, columns.get(name)) for rows, columns in parts if rows], name, kind)
         for name, kind in (schema | stages).items()
-    ]
-    return pl.select(pl.repeat(None, height).alias("")).select(*found)
+    }
+    # Literals take the height of the table that they are added to.
+    return pl.select(pl.repeat(None, height).alias("")).with_columns(**found).select(*found)
 
 
 def _column(parts: list[tuple[int, pl.Series | None]], name: str, kind: Any) -> pl.Series | pl.Expr:
