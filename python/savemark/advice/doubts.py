@@ -75,7 +75,7 @@ DOUBTS = {
     "HC-40": Doubt("the numbers are the best of several runs (HC-40)", Remedy.CHECK),
     "HC-41": Doubt("what is compared had memory of two kinds (HC-41)", Remedy.CHECK),
     # The share of the limit is wrong, and with it how much there is left to gain.
-    "HC-03": Doubt("the disk's own speed was measured too low (HC-03)", Remedy.REPEATS),
+    "HC-03": Doubt("what bounds it was measured too low (HC-03)", Remedy.REPEATS),
 }
 # A FLAG about the data concerns a setting that compresses it.
 OF_CODECS = {"HC-09": Doubt("the data is easier to compress than real data (HC-09)", Remedy.CHECK)}
