@@ -103,6 +103,8 @@ def _blocked(analysis: Analysis) -> list[str]:
     if analysis.show_blocked:
         return []
     rows = phases(analysis.run).join(forbidden(analysis.results), on=KEYS, maintain_order="left")
+    # The run's order is drawn anew each time: this program first, as in the table.
+    rows = rows.sort(pl.col("tool") != ENGINE, "tool", maintain_order=True)
     found: dict[str, dict[str, None]] = {}
     for tool, phase, check in rows.select("tool", "phase", "blocked_by").rows():
         found.setdefault(check, {})[f"{tool} {phase}"] = None
@@ -126,8 +128,8 @@ def _notes(run: Run) -> list[str]:
     memory = same_memory(Evidence(run, phases(run), []))
     return [
         *(
-            f"{', '.join(f'{name}{alone}' for name, alone in tools.items())}: {note}"
-            for note, tools in found.items()
+            f"{', '.join(f'{name}{alone}' for name, alone in sorted(tools.items()))}: {note}"
+            for note, tools in sorted(found.items())
         ),
         *([memory.message] if memory.verdict.fired else []),
     ]
