@@ -61,7 +61,7 @@ def flushed(evidence: Evidence) -> Finding:
         )
     if rows["contract"].null_count():
         return Finding(Verdict.UNVERIFIED, "When the writes were durable is not recorded.")
-    kinds = listing(PROMISES.get(kind, kind) for kind in rows["contract"].unique())
+    kinds = listing(PROMISES.get(kind, kind) for kind in rows["contract"].unique().sort())
     return Finding(Verdict.OK, f"{count(len(rows), 'write')}, inside the time: {kinds}.")
 
 
