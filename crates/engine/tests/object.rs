@@ -224,6 +224,23 @@ fn a_manifest_whose_answer_was_lost_is_in_place_and_restores() {
 }
 
 #[test]
+fn a_manifest_that_the_server_says_it_stored_and_did_not_replaces_nothing() {
+    let root = disk();
+    let server = Server::start(root.path());
+    let storage = bucket(&server, "forgotten", &ObjectOptions { retries: 0, ..small() });
+    let (first, second) =
+        (GeneratedState::new(PayloadKind::Random, 1, 3 << 20), GeneratedState::new(PayloadKind::Random, 2, 4 << 20));
+    for silent in [false, true] {
+        save_to(&storage, &first, &options(CodecName::None, 1)).unwrap();
+        server.set(Faults { forgotten: Some("manifest.json"), silent, ..Faults::default() });
+        let error = save_to(&storage, &second, &options(CodecName::None, 1)).expect_err("it is not durable");
+        assert!(error.kind == Kind::Failed && error.hint.is_some(), "{error:?}");
+        server.set(Faults::default());
+        restores(&storage, &first).unwrap();
+    }
+}
+
+#[test]
 fn objects_are_written_from_front_to_back_and_once() {
     let root = disk();
     let server = Server::start(root.path());

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Either};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::HeaderValue;
+use hyper::header::{ETAG, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -37,6 +37,8 @@ pub struct Faults {
     pub silent: bool,
     /// Writes of keys with this end are done, and answered with 500.
     pub lost: Option<&'static str>,
+    /// PUTs of keys with this end are answered with 200, and not done.
+    pub forgotten: Option<&'static str>,
     /// PUTs are not answered.
     pub hangs: bool,
     /// Answers all requests with this error alone.
@@ -165,6 +167,12 @@ impl Shared {
             Ok(received) => received,
             Err(refusal) => return refusal,
         };
+        if method == Method::PUT && faults.forgotten.is_some_and(|end| uri.path().ends_with(end)) {
+            let mut response = Response::new(Either::Left(s3s::Body::from(Bytes::new())));
+            response.headers_mut().insert(ETAG, HeaderValue::from_static("\"0123456789abcdef0123456789abcdef\""));
+            sent.map(|checksum| response.headers_mut().insert(CHECKSUM, checksum));
+            return response;
+        }
         let mut response = service.call(request).await.expect("s3s answers");
         match sent.filter(|_| response.status().is_success()) {
             Some(checksum) => drop(response.headers_mut().insert(CHECKSUM, checksum)),
