@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # What the spread of all settings counts beside that of one, in degrees of freedom: from simulation.
 COMMON_WEIGHT = 3
 POWER = 0.8
+# Repeats below which a spread says too little for a test or an interval.
+LEAST = 3
 
 Repeats = tuple[tuple[int, float], ...]  # (repeat, cost) of one setting
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from savemark.stats.contrasts import (
     COMMON_WEIGHT,
+    LEAST,
     Repeats,
     detectable,
     grid,
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 MARGIN = 0.10
 # Repeats in all beyond which nobody waits for a decision.
 MOST_REPEATS = 100
-# Repeats below which a spread says too little for an interval.
-LEAST = 3
 
 Status = Literal["as fast", "slower", "unknown"]
 

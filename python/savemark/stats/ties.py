@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from savemark.stats.contrasts import (
     COMMON_WEIGHT,
+    LEAST,
     POWER,
     detectable,
     grid,
@@ -41,8 +42,6 @@ MOST_FLIPS = 512
 SEED = 1935
 # Settings whose pairs are all looked at for each flip; for more of them that takes too long.
 MOST_SETTINGS = 500
-# Repeats below which a spread says too little for any test.
-LEAST = 3
 
 ByRepeat = Mapping[int, float]
 
