@@ -7,8 +7,8 @@ import polars as pl
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, difference, keys, listing, settings
 from savemark.stats import TOTAL, Ranking, TargetResult
+from savemark.stats.contrasts import LEAST
 from savemark.stats.spread import N_FOR_INTERVAL
-from savemark.stats.ties import LEAST
 
 NOTHING = "Nothing can be ranked: no setting has what it takes, or the fastest is forbidden."
 
