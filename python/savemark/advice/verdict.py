@@ -19,6 +19,8 @@ NEAR = 1.02
 # A shorter phase is mostly its start and its end.
 SHORTEST_S = 0.5
 BASELINE = {"codec": "none", "streams": 1}
+# A ceiling that is measured more often, or a phase that lasts longer, may make the number valid.
+OF_BLOCK = {"HC-03": Remedy.REPEATS, "HC-13": Remedy.LONGER}
 
 
 class State(StrEnum):
@@ -77,8 +79,8 @@ def verdicts(run: Run, result: TargetResult, found: Sequence[Fired]) -> list[Ans
 
 def _verdict(run: Run, result: TargetResult, found: Sequence[Fired], measure: str) -> Answer:
     entrants = [cell for cell in result.cells if competes(cell, measure, result.phases)]
-    if reason := _blocked(result, found, measure):
-        return Answer(State.NO_ANSWER, reason, _of_block(reason), measure)
+    if block := _blocked(result, found, measure):
+        return Answer(State.NO_ANSWER, block.reason, block.remedy, measure)
     if not entrants:
         return Answer(State.NO_ANSWER, _nothing(result), Remedy.FINISH, measure)
     spreads = result.compared(entrants, measure)
@@ -113,20 +115,20 @@ def _verdict(run: Run, result: TargetResult, found: Sequence[Fired], measure: st
     )
 
 
-def _blocked(result: TargetResult, found: Sequence[Fired], measure: str) -> str:
-    """Return which setting that was faster than all others is blocked, and why; empty for none."""
+def _blocked(result: TargetResult, found: Sequence[Fired], measure: str) -> Doubt | None:
+    """Return which setting that was faster than all others is blocked, and why; None for none."""
     whole = [each for each in found if each.verdict == "BLOCK" and not each.blocks]
     if whole:
-        return f"{whole[0].id} blocks the run: {forbidden(whole[0].id)}"
+        return _block(whole[0].id, f"{whole[0].id} blocks the run")
     may = [cell for cell in result.cells if competes(cell, measure, result.phases)]
     first = min((cell.places.get(measure, 0) for cell in may), default=math.inf)
     forbade = [cell for cell in result.cells if _forbid(cell, measure)]
     ahead = [c for c in forbade if not may or c.places.get(measure, math.inf) < first]
     if not ahead:
-        return ""
+        return None
     best = min(ahead, key=lambda cell: cell.places.get(measure, math.inf))
     check = _forbid(best, measure)[0]
-    return f"{best.setting} was the fastest seen, and {check} blocks it: {forbidden(check)}"
+    return _block(check, f"{best.setting} was the fastest seen, and {check} blocks it")
 
 
 def _forbid(cell: Cell, measure: str) -> list[str]:
@@ -134,11 +136,9 @@ def _forbid(cell: Cell, measure: str) -> list[str]:
     return [check for phase, check in cell.blocked.items() if measure in (TOTAL, phase)]
 
 
-def _of_block(reason: str) -> Remedy:
-    """What may make a blocked number valid: a ceiling or a phase that is measured for longer."""
-    if "HC-03" in reason:
-        return Remedy.REPEATS
-    return Remedy.LONGER if "HC-13" in reason else Remedy.CHECK
+def _block(check: str, what: str) -> Doubt:
+    """Return what a check forbids, with its reason, and what may make the number valid."""
+    return Doubt(f"{what}: {forbidden(check)}", OF_BLOCK.get(check, Remedy.CHECK))
 
 
 def _nothing(result: TargetResult) -> str:
