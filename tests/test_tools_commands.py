@@ -341,3 +341,9 @@ def test_an_option_that_nobody_took_is_refused():
     )
     with pytest.raises(SavemarkError, match="batch=4: it has no such option"):
         job.complete()
+
+
+def test_rclone_copies_no_set_of_files_between_directories():
+    with pytest.raises(SavemarkError) as raised:
+        steps("rclone", workload="copy", disk="/tmp", items=3, file_size=4096, workers=1)
+    assert "copy wants a bucket" in str(raised.value)

@@ -12,17 +12,17 @@ TARGETS = ("url", "directory")
 
 def steps(job: Job) -> list[Step]:
     """Return one command line per direction."""
-    made = [_step(job, way) for way in _bucket.ways(job)]
     if job.in_bucket:
         job.take("timeout")
         job.take("retries")
     else:
         if job.trial["workload"] == "checkpoint":
             job.refuse("workload", "it never syncs, and a save is durable")
-        job.only("sync", "none", "it never syncs")
         if job.trial["workload"] == "copy":
             job.refuse("workload", "copy wants a bucket at the other end of this tool")
+        job.only("sync", "none", "it never syncs")
         job.only("direct", value=False, why="it reads and writes through the page cache")
+    made = [_step(job, way) for way in _bucket.ways(job)]
     job.complete()
     return made
 
