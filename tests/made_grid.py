@@ -15,16 +15,18 @@ WORKERS = (1, 4, 16, 32, 64, 96, 128)
 SIZE = 2**30
 
 
-def make_grid(folder: Path, repeats: int = 10, seed: int = 3) -> Path:
-    """Write run.json and records.jsonl of 336 settings, and return the folder."""
+def make_grid(
+    folder: Path, repeats: int = 10, seed: int = 3, workers: tuple[int, ...] = WORKERS
+) -> Path:
+    """Write run.json and records.jsonl of 336 settings or fewer, and return the folder."""
     rng = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
     plan: list[dict[str, Any]] = []
     for repeat in range(repeats):
-        cells = list(itertools.product(STORAGES, GPUS, SIZES, WORKERS))
+        cells = list(itertools.product(STORAGES, GPUS, SIZES, workers))
         rng.shuffle(cells)
-        for storage, gpus, size, workers in cells:
-            factors = {"target": storage, "gpus": gpus, "transfer_size": size, "workers": workers}
+        for storage, gpus, size, each in cells:
+            factors = {"target": storage, "gpus": gpus, "transfer_size": size, "workers": each}
             plan.append(
                 _item(len(plan), "trial", "sequential", storage, repeat) | {"factors": factors}
             )
