@@ -84,7 +84,7 @@ def arguments(readers: list[str]) -> argparse.Namespace:
 def main() -> int:
     """Prints a line per reader as it ends, and what was found."""
     sys.path.insert(0, str(ROOT / "python"))
-    from savemark.records.importers import STUDIES
+    from savemark.importing.formats import STUDIES
     from savemark.tools import NAMES
 
     readers = [*NAMES, *STUDIES, *OTHERS]

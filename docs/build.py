@@ -16,7 +16,7 @@ import click
 from savemark import _engine
 from savemark.checks import catalogue
 from savemark.cli import COMMANDS, cli
-from savemark.cli._options import TrialOption
+from savemark.cli._trial import TrialOption
 from savemark.study.keys import OURS, Keys
 
 ROOT = Path(__file__).parent.parent

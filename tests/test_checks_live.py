@@ -7,8 +7,8 @@ import pytest
 from made_run import Made, make_run
 from savemark.checks import Verdict, catalogue
 from savemark.checks.wording import listing, settings
+from savemark.records.naming import setting
 from savemark.study.model import Missing
-from savemark.study.naming import setting
 from test_checks import change, judge
 
 SMALL = {"codecs": ("none", "zstd"), "streams": (0, 4), "repeats": 2}

@@ -12,9 +12,9 @@ import pytest
 
 from savemark import report
 from savemark.errors import SavemarkError
+from savemark.importing import checkpoint_exercise
+from savemark.importing.read import read_source
 from savemark.records.assemble import write_folder
-from savemark.records.imported import read_source
-from savemark.records.importers import checkpoint_exercise
 from savemark.report import durability, policies
 from savemark.report.analysis import analyse
 

@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from made_run import Made, make_run
+from savemark.advice.expected import Confidence, Outcome, repeats_to_decide
 from savemark.errors import SavemarkError
 from savemark.records import read_run
 from savemark.report.analysis import analyse
 from savemark.report.expecting import as_json, expecting, tables
-from savemark.stats.expected import Confidence, Outcome, repeats_to_decide
 from savemark.stats.spread import spread
 from savemark.study import metrics
 from savemark.study.expect import least_repeats, levels_of, parse, written

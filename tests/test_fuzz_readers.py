@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from mutate import mutated
 from savemark.errors import SavemarkError
+from savemark.importing.formats import STUDIES
+from savemark.importing.read import read
 from savemark.records import phases, read_run
 from savemark.records.assemble import write_folder
-from savemark.records.imported import Reading, read
-from savemark.records.importers import STUDIES
+from savemark.records.imported import Reading
 from savemark.tools import NAMES
 from savemark.tools.source import Source
 

@@ -90,7 +90,7 @@ def test_every_other_message_names_options_of_some_command(folder):
     from savemark.cli import COMMANDS
 
     found = in_python(folder)
-    found = {place: named for place, named in found.items() if "run/mounts.py" not in place}
+    found = {place: named for place, named in found.items() if "study/mounts.py" not in place}
     assert unknown(found, COMMANDS) == {}
 
 

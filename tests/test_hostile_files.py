@@ -145,8 +145,8 @@ def test_a_name_that_is_not_utf_8_is_a_name(tmp_path):
 
 def test_a_refused_import_leaves_nothing_behind(tmp_path, monkeypatch):
     from savemark.errors import SavemarkError
+    from savemark.importing.read import read_source
     from savemark.records.assemble import write_folder
-    from savemark.records.imported import read_source
 
     file = tmp_path / "a.csv"
     file.write_bytes(SERIES + b"lz4,2,1,1\n")

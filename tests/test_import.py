@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from savemark.errors import SavemarkError
+from savemark.importing.read import read, read_source
 from savemark.records import phases, read_run
 from savemark.records.assemble import write_folder
-from savemark.records.imported import read, read_source
 from savemark.report.analysis import analyse
 from savemark.report.legacy import of_result
 from savemark.stats import results

@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from savemark.errors import SavemarkError
+from savemark.importing.gather import gather
+from savemark.importing.patterns import Pattern
 from savemark.records import phases, read_run
 from savemark.records.assemble import write_folder
-from savemark.records.gather import gather
-from savemark.records.names import Pattern
 from savemark.report import build
 from savemark.report.analysis import analyse
 from savemark.report.settings import tables

@@ -291,7 +291,7 @@ def test_mounts_want_a_bucket(savemark, study, place):
 
 
 def test_commands_have_their_words_filled_in(monkeypatch):
-    from savemark.run.mounts import KNOWN, Mount
+    from savemark.study.mounts import KNOWN, Mount
 
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
@@ -336,8 +336,8 @@ class Objects:
 def around(tmp_path, monkeypatch):
     """Stands around a phase that wrote `file`; the bucket is what `holds` makes it."""
     from savemark.run import durable
-    from savemark.run.mounts import Mount
     from savemark.run.target import Target
+    from savemark.study.mounts import Mount
 
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "file").write_bytes(b"abc" * 1000)

@@ -10,7 +10,7 @@ import pytest
 
 from made_run import Made, make_run
 from savemark.records import phases, read_run
-from savemark.study.naming import setting
+from savemark.records.naming import setting
 from savemark.study.plan import Entry
 
 TINY = Made(codecs=("zstd",), streams=(4,), repeats=2)

@@ -8,7 +8,7 @@ import pytest
 from made_run import Made, make_run
 from savemark.errors import SavemarkError
 from savemark.records import cores, phases, read_run, write_timelines
-from savemark.study.naming import setting
+from savemark.records.naming import setting
 
 SMALL = {"codecs": ("none", "zstd"), "streams": (0, 4), "repeats": 2}
 

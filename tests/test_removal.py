@@ -14,6 +14,7 @@ import needs
 from savemark.errors import SavemarkError
 from savemark.run import mounts, workspace
 from savemark.run.removal import mounted_below, remove_tree
+from savemark.run.target import Target
 from waiting import LIMIT_S
 
 
@@ -219,7 +220,10 @@ def test_a_marker_that_is_a_fifo_is_none_and_nobody_waits(place):
 
 def test_labels_that_are_alike_have_mountpoints_of_their_own():
     labels = ["a-b", "a_b", "a b", "a/b", "..", ".", "ä", "x" * 300, "x" * 300 + "y"]
-    points = [mounts.again(label, {"name": "n", "command": "c"}).path for label in labels]
+    points = [
+        Target.from_json({"label": label, "mount": {"name": "n", "command": "c"}}).path
+        for label in labels
+    ]
     assert len(set(points)) == len(labels)
     (folder,) = {point.parent.parent for point in points}
     assert all(len(point.parent.name) < 100 for point in points)
@@ -232,7 +236,7 @@ def test_a_mount_whose_tool_prints_much_is_told_by_its_last_words(temporary):
     said = {"name": "loud", "command": command, "url": "s3://bucket/x"}
     with (
         pytest.raises(SavemarkError, match="mount loud: sh ended with 3: loud; loud"),
-        mounts.mounted([mounts.again("loud", said)]),
+        mounts.mounted([Target.from_json({"label": "loud", "mount": said})]),
     ):
         pass
     assert listed(temporary) == []

@@ -79,8 +79,8 @@ def test_a_run_of_other_files_keeps_its_rates_at_80_columns(tmp_path):
     from datetime import datetime
 
     from savemark.cli.import_ import head
+    from savemark.importing.gather import gather
     from savemark.records.assemble import write_folder
-    from savemark.records.gather import gather
 
     for tool in ("fio", "ior", "elbencho", "mdtest"):
         readings, _ = gather([str(DATA / tool)])

@@ -13,12 +13,12 @@ import pytest
 
 from savemark.checks import Verdict
 from savemark.errors import SavemarkError
+from savemark.importing.gather import gather
+from savemark.importing.patterns import Pattern
+from savemark.importing.read import read
 from savemark.records import read_run
 from savemark.records.assemble import write_folder
-from savemark.records.gather import gather
-from savemark.records.imported import read
 from savemark.records.io500 import PHASES, recomputed
-from savemark.records.names import Pattern
 from savemark.report.analysis import analyse
 from savemark.report.write import write as write_report
 from savemark.tools.source import Source

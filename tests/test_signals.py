@@ -46,7 +46,7 @@ def test_the_suite_passes_where_its_parent_ignores_signals():
 
 
 def test_what_is_ignored_does_not_stop_a_run(ignored):
-    from savemark.run.signals import stop_in_order
+    from savemark.signals import stop_in_order
 
     with stop_in_order():
         for number in ignored:
@@ -55,7 +55,7 @@ def test_what_is_ignored_does_not_stop_a_run(ignored):
 
 
 def test_what_is_not_ignored_does(ignored):
-    from savemark.run.signals import stop_in_order
+    from savemark.signals import stop_in_order
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt), stop_in_order():

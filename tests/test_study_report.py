@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from made_run import Made, make_run
+from savemark.importing.read import read_source
 from savemark.records.assemble import write_folder
-from savemark.records.imported import read_source
 from savemark.report import build, settings
 from savemark.report.analysis import analyse
 from savemark.report.figures import all_figures

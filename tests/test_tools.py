@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from savemark.errors import SavemarkError
-from savemark.records.imported import read
+from savemark.importing.read import read
 from savemark.tools import NAMES, tool
 from savemark.tools.source import Source
 

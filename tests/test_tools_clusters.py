@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from savemark.importing.read import read
 from savemark.records.assemble import write_folder
-from savemark.records.imported import read
 from savemark.report.analysis import analyse
 from savemark.tools.source import Source
 from test_tools import DATA, GIB, KIB, MIB, about, changed, entries, phases, refused, text

@@ -3,7 +3,7 @@
 import pytest
 
 from savemark import _engine
-from savemark.study.naming import shown
+from savemark.records.naming import shown
 from savemark.units import BYTES, RATES, size_text
 
 

@@ -208,8 +208,8 @@ def test_a_run_of_any_tool_can_be_forbidden_whole(tool, tmp_path, monkeypatch):
 
     from savemark.checks import Finding, Verdict
     from savemark.cli.import_ import head
+    from savemark.importing.gather import gather
     from savemark.records.assemble import write_folder
-    from savemark.records.gather import gather
     from savemark.report import analysis as room
     from savemark.report.figures import all_figures
     from savemark.report.markdown import markdown

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from savemark.advice.doubts import Remedy
 from savemark.advice.verdict import Answer, State
 from savemark.records import Run
+from savemark.records.naming import shown
 from savemark.stats import Cell, TargetResult
 from savemark.stats.spread import N_FOR_INTERVAL
-from savemark.study.naming import shown
 from savemark.study.race import CONFIRM_S, LADDER
 
 # Settings so much slower than the fastest are no longer open.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -200,11 +201,11 @@ def in_python(hint: str) -> str:
     """Return a hint that names flags of the command line with the arguments that they are here."""
     if "savemark " in hint:
         return hint  # a command to run
-    from savemark.study.keys import Keys
+    import savemark._engine as engine
 
-    keys = Keys.load()
+    schema = json.loads(engine.schema())
     for name in ("storage", "codec"):  # "leave --storage out" names no storage
-        choices = "|".join(keys.key(name).choices)
+        choices = "|".join(schema[f"{name}s"])
         hint = re.sub(rf"--{name} ({choices})\b", rf'{name}="\1"', hint)
     hint = re.sub(r"--no-(\w+)", r"\1=False", hint)
     hint = re.sub(r'(="\w+") (\w+=)', r"\1, \2", hint)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 from savemark.checkpoint.place import NAME, Json, Place
 from savemark.errors import usage
-from savemark.study.model import CHUNK_BYTES
+from savemark.places import CHUNK_BYTES
 
 # A save that does nothing for so long has been killed. MinIO drops unfinished uploads as late.
 IDLE_S = 24 * 3600.0

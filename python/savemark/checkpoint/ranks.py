@@ -7,7 +7,7 @@ import sys
 from typing import Literal
 
 from savemark.errors import refused, usage
-from savemark.ranks.launch import launched
+from savemark.launcher import launched
 
 Ranks = Literal["independent"]
 # How torchrun says which of how many this is; MPI's launchers and Slurm are in `launched`.

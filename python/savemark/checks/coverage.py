@@ -8,7 +8,7 @@ import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, listing
-from savemark.study.naming import setting
+from savemark.records.naming import setting
 
 # So many times the combinations that are there, and it was no design of all.
 SPARSE = 4

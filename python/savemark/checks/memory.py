@@ -7,7 +7,7 @@ import polars as pl
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import keys, listing, settings
 from savemark.records.evidence import ASKED_HUGE, NOT_ASKED
-from savemark.study.keys import ENGINE
+from savemark.tools import ENGINE
 
 PAGE = 4096
 

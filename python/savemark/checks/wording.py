@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from savemark.study.naming import ONLY
+from savemark.records.naming import ONLY
 from savemark.units import rate_text
 
 

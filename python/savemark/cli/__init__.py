@@ -105,7 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
         if is_alone:
-            from savemark.run.signals import ignore
+            from savemark.signals import ignore
 
             ignore()
     except BrokenPipeError:
@@ -116,7 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    from savemark.ranks.launch import launched
+    from savemark.launcher import launched
 
     try:
         if arguments[:1] and arguments[0] in ALONE and launched()[1] > 1:
@@ -157,7 +157,7 @@ def _bug(error: BaseException) -> SavemarkError:
 
 def _report(error: SavemarkError, arguments: list[str]) -> int:
     """Print an error where its reader looks for it; return its exit code."""
-    from savemark.ranks.launch import launched
+    from savemark.launcher import launched
 
     if launched()[0] > 0:
         return error.exit_code  # the first of several processes says it

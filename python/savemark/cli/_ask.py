@@ -11,7 +11,7 @@ import click
 from savemark.cli._display import Display
 from savemark.cli._words import about, bytes_text
 from savemark.errors import refused
-from savemark.ranks.launch import launched
+from savemark.launcher import launched
 from savemark.run.forecast import Forecast
 
 # Budgets of its study that a run may take unasked.

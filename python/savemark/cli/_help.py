@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from savemark.cli._trial import METAVARS, NOT_FLAGS, TrialOption, names, spelt
+
 if TYPE_CHECKING:
     from savemark.study.keys import Key, Keys
     from savemark.study.model import Study
@@ -23,7 +25,6 @@ MAIN = "checkpoint"
 # A description up to its first point or semicolon; or up to any stop outside of parentheses.
 SENTENCE = re.compile(r"(?:[^.;]|[.;](?!\s|$))*")
 CLAUSE = re.compile(r"(?:[^.;:,(]|\([^)]*\))*")
-METAVARS = {"size": "SIZE", "span": "TIME", "integer": "N", "number": "N", "string": "TEXT"}
 UNITS = {"size": "bytes", "span": "seconds"}
 # Names of options are as wide at most where text stands beside them.
 COLUMN, COLUMNS = 26, {"Examples": 54}
@@ -38,7 +39,6 @@ def brief(
 
     `default` is the study that it runs where none is named.
     """
-    from savemark.cli._options import TrialOption
     from savemark.study.load import load
     from savemark.study.shipped import find
 
@@ -95,7 +95,6 @@ def levels(study: Study, keys: Keys) -> dict[str, list[str]]:
 
     Several levels of a factor are one text, as they are typed: `none,zstd`.
     """
-    from savemark.cli._options import NOT_FLAGS
     from savemark.study.keys import resolve
     from savemark.study.plan import SMALLEST_AUTO_BYTES
 
@@ -116,27 +115,12 @@ def levels(study: Study, keys: Keys) -> dict[str, list[str]]:
     return found
 
 
-def spelt(key: Key, value: object) -> str:
-    """Write a value as a user would: sizes with their unit, switches as words, nothing for None."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if key.kind == "size" and isinstance(value, int):
-        import savemark._engine as engine
-
-        return engine.format_size(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _own(ctx: click.Context, options: Iterable[click.Option]) -> Rows:
     return [row for row in (option.get_help_record(ctx) for option in options) if row]
 
 
 def _row(key: Key, values: list[str] | None, part: re.Pattern[str]) -> tuple[str, str]:
     """Return the names of an option, and a part of its text with choices, unit and default."""
-    from savemark.cli._options import names
-
     metavar = "LIST" if key.choices else METAVARS.get(key.kind)
     left = ", ".join(names(key)).replace("/", " / ") + (f" {metavar}" if metavar else "")
     found = part.match(key.description)

@@ -1,28 +1,20 @@
-"""The options of `savemark run` that come from the engine's schema."""
+"""Options that several commands share, and the commands that take those of a trial."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from savemark.cli._help import METAVARS, spelt
+from savemark.cli import _help
+from savemark.cli._trial import trial_options
 from savemark.cli._units import share
 
 if TYPE_CHECKING:
-    from savemark.study.keys import Key
     from savemark.study.model import Study
-
-# Said by the arguments (target), by the study (workload), or with another sense (seed: the order).
-NOT_FLAGS = ("target", "workload", "seed")
-ALIASES = {"storage": "--io", "transfer_size": "--bs"}
-
-
-class TrialOption(click.Option):
-    """One option of a trial; a comma list makes it a factor of the study."""
 
 
 class TrialCommand(click.Command):
@@ -50,7 +42,6 @@ class TrialCommand(click.Command):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what most people need, or of a study that is named the options that it has."""
-        from savemark.cli import _help
         from savemark.study.keys import Keys
 
         keys, study = Keys.load(), self._study(ctx)
@@ -127,50 +118,6 @@ max_regression_option = click.option(
     show_default=True,
     help="Growth of a time that is tolerated.",
 )
-
-
-def trial_options() -> list[click.Parameter]:
-    """Build an option for every key of every workload and storage."""
-    from savemark.study.keys import Keys
-
-    keys = Keys.load().by_name.values()
-    return [option(key) for key in keys if key.name not in NOT_FLAGS]
-
-
-def option(key: Key) -> TrialOption:
-    """Build the option of one key."""
-    help_text = key.description.rstrip(".")
-    if key.default is not None:
-        help_text += f"  [default: {spelt(key, key.default)}]"
-    metavar: str | None = METAVARS.get(key.kind)
-    if key.choices:
-        metavar = "[" + "|".join(key.choices) + "]"
-    if key.kind == "boolean":
-        metavar = None
-    return TrialOption(
-        [key.name, *names(key)],
-        default=None,
-        metavar=metavar,
-        help=help_text,
-        envvar=f"SAVEMARK_{key.name.upper()}",
-        shell_complete=lambda _ctx, _param, text: list(_completed(key, text)),
-        **({"type": bool} if key.kind == "boolean" else {"type": str}),
-    )
-
-
-def names(key: Key) -> list[str]:
-    """Return how the option of a key is typed: `--storage` and `--io`; of a switch both ways."""
-    if key.kind == "boolean":
-        return [f"{key.flag}/--no-{key.flag[2:]}"]
-    return [key.flag, *([ALIASES[key.name]] if key.name in ALIASES else [])]
-
-
-def _completed(key: Key, text: str) -> Iterator[CompletionItem[str]]:
-    """Complete the last of the levels that are typed with commas."""
-    before, comma, last = text.rpartition(",")
-    for choice in key.choices:
-        if choice.startswith(last) and choice not in before.split(","):
-            yield CompletionItem(f"{before}{comma}{choice}")
 
 
 def study_or_place(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from savemark import escape
-from savemark.ranks.launch import launched
+from savemark.launcher import launched
 
 if TYPE_CHECKING:
     from rich.console import Console

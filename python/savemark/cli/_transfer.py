@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from savemark.checkpoint.options import RequestLimits, RestoreOptions, SaveOptions, names
-from savemark.cli._options import option
 from savemark.cli._print import echo, terminal
+from savemark.cli._trial import option
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -42,7 +42,7 @@ class WholeCommand(TransferCommand):
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; say so where it could not be stopped any more."""
         import savemark._engine as engine
-        from savemark.run.signals import stop_in_order
+        from savemark.signals import stop_in_order
 
         with stop_in_order(engine.is_complete) as stop:
             result: object = super().invoke(ctx)

@@ -7,12 +7,12 @@ import os
 from typing import Any
 
 import savemark._engine as engine
+from savemark.records.naming import setting
 from savemark.run.forecast import Forecast
 from savemark.run.start import missing_lines, program_lines
 from savemark.run.target import Target
 from savemark.study.expect import too_few
 from savemark.study.model import Study
-from savemark.study.naming import setting
 from savemark.units import rate_text
 
 # So many settings are listed one by one.

@@ -203,7 +203,7 @@ def _bandwidth(
 
 
 def _draw(job: Job | None, file: Path) -> None:
-    from savemark.advice.plot import drawing
+    from savemark.report.goodput import drawing
 
     assert job is not None  # --plot without a job was refused
     if file.suffix != ".svg":

@@ -97,8 +97,8 @@ def _runs(path: Path) -> list[Path]:
 def _judge_files(arguments: list[str], judge: Callable[[Path], Analysis]) -> Analysis:
     """Judge result files as the run that `savemark import` would make of them."""
     from savemark.cli.import_ import echo_notes, head
+    from savemark.importing.gather import gather
     from savemark.records.assemble import write_folder
-    from savemark.records.gather import gather
 
     readings, skipped = gather(arguments)
     echo_notes(readings)

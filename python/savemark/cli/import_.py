@@ -16,8 +16,7 @@ from savemark.cli._print import echo
 from savemark.untrusted import clean, shown
 
 if TYPE_CHECKING:
-    from savemark.records.gather import Skipped
-    from savemark.records.imported import Reading
+    from savemark.records.imported import Reading, Skipped
 
 FEW = 20  # so many files are listed one by one
 
@@ -64,9 +63,9 @@ def command(
     repeats. LABEL names the storage where the file does not. Originals are kept in the folder with
     their SHA-256; what they do not say is never made up.
     """
+    from savemark.importing.gather import gather
+    from savemark.importing.patterns import Pattern
     from savemark.records.assemble import write_folder
-    from savemark.records.gather import gather
-    from savemark.records.names import Pattern
 
     readings, skipped = gather(arguments, Pattern(factors) if factors else None)
     now = datetime.now().astimezone()

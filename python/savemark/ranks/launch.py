@@ -1,4 +1,4 @@
-"""Whether a launcher started this process as one of several, and joining the others by mpi4py."""
+"""Joins the other ranks that a launcher started, by mpi4py."""
 
 from __future__ import annotations
 
@@ -11,32 +11,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from savemark.errors import RankLost, usage
+from savemark.launcher import launched
 
 if TYPE_CHECKING:
     from savemark.ranks.lead import Lead
     from savemark.ranks.world import World
 
-# How launchers say how many there are, and which of them this one is.
-LAUNCHERS = (
-    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),  # Open MPI
-    ("PMI_SIZE", "PMI_RANK"),  # MPICH's Hydra, Intel MPI, Cray
-    ("MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),  # MVAPICH
-    ("FLUX_JOB_SIZE", "FLUX_TASK_RANK"),
-    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),  # srun; a batch script has no tasks of a step
-)
 # The library that a launcher speaks with, where mpi4py is not built for one of them alone.
 LIBRARIES = {"OMPI_COMM_WORLD_SIZE": "libmpi.so.40", "PMI_SIZE": "libmpi.so.12"}
 CONNECTED = 512
 LIBMPI, MPIABI = "MPI4PY_LIBMPI", "MPI4PY_MPIABI"
-
-
-def launched() -> tuple[int, int]:
-    """Return which of how many processes this is, as the launcher says: (0, 1) without one."""
-    for size, rank in LAUNCHERS:
-        if os.environ.get(size, "").isdigit():
-            told = os.environ.get(rank, "")
-            return (int(told) if told.isdigit() else 0), int(os.environ[size])
-    return 0, 1
 
 
 def join() -> World | None:

@@ -16,7 +16,7 @@ from savemark.ranks.crew import Crew, Over
 from savemark.ranks.nodes import Nodes
 from savemark.ranks.part import Work, patience_s, silent_s
 from savemark.ranks.world import Late, World
-from savemark.run.signals import stopping
+from savemark.signals import stopping
 from savemark.study.keys import split_ours
 
 Json = dict[str, Any]

@@ -16,6 +16,8 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -75,7 +77,9 @@ class World:
         me = {"node": node_name(), "pid": os.getpid(), "boot": boot_id(), "cores": cores}
         self.all: list[dict[str, Any]] = self.exchange([me])
         self.nodes = Nodes.of([each["node"] for each in self.all])
-        self.hall = halls.open_for(self)
+        here = next(ranks for ranks in self.nodes.ranks.values() if self.rank in ranks)
+        node_cores = reduce(or_, (self.all[rank]["cores"] for rank in here)).bit_count()
+        self.hall = halls.open_for(self.rank, here, (self.size, node_cores), self.exchange)
         self.heard_s = time.monotonic()  # of the first rank, by the second one
         if self.rank == 0:
             threading.Thread(target=self._live, name="pulse", daemon=True).start()

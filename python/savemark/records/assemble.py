@@ -17,8 +17,7 @@ from savemark import limits, untrusted
 from savemark.errors import usage
 from savemark.records import mixed
 from savemark.records.frame import HEAD
-from savemark.records.gather import Skipped
-from savemark.records.imported import PROBE, Reading
+from savemark.records.imported import PROBE, Reading, Skipped
 from savemark.records.run import Json
 from savemark.records.versions import RECORD, RUN
 from savemark.untrusted import clean, shown

@@ -48,8 +48,8 @@ from typing import Any
 
 import polars as pl
 
+from savemark.gpus import gpu_count, is_on_gpus
 from savemark.records import io500
-from savemark.study.keys import gpu_count, is_on_gpus
 
 Json = dict[str, Any]
 

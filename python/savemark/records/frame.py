@@ -12,8 +12,8 @@ from typing import Any
 import polars as pl
 
 from savemark.records import evidence, timelines
+from savemark.records.naming import given, setting, variant
 from savemark.records.run import Entry, Json, Run
-from savemark.study.naming import given, setting, variant
 
 # Columns every frame has, in this order, whatever the run holds: a figure may rely on them.
 HEAD = {

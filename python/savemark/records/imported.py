@@ -1,4 +1,4 @@
-"""What an imported file says, and how a file finds the format that can read it.
+"""What an imported file says, and what is kept of the file.
 
 What a file does not say stays absent: an imported number has no bytes, no device counters and no
 verified restore unless its tool recorded them, and the checks say so.
@@ -6,23 +6,14 @@ verified restore unless its tool recorded them, and the checks say so.
 
 from __future__ import annotations
 
-import csv
-import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from savemark.errors import usage
 from savemark.records.run import Json
-from savemark.untrusted import shown
-
-if TYPE_CHECKING:
-    from savemark.tools import Tool
-    from savemark.tools.source import Source
 
 # The workload of an entry that measures a place by itself: beside trials, it is their ceiling.
 PROBE = "probe"
-PEEK = 8192  # bytes by which a file is told that no format knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,64 +51,9 @@ class Reading:
     placed: bool = False  # whether somebody has said where it ran: its label is no folder's name
 
 
-def read_source(argument: str) -> Reading:
-    """Read `[LABEL=]PATH` with the format that recognises its content; a usage error if none."""
-    from savemark.tools.source import Source
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that is not in the run."""
 
-    label, path = named(argument)
-    reading = read(Source.of(path))
-    return replace(reading, found=replace(reading.found, label=label or reading.found.label))
-
-
-def read(source: Source) -> Reading:
-    """Read a file with the format that recognises its content; a usage error if none."""
-    from savemark.records.importers import formats
-    from savemark.records.plausible import checked
-
-    for name, module in formats().items():
-        if module.recognises(source):
-            found = checked(source, _parsed(module, source))
-            return Reading(source.path, source.sha256, len(source.data), name, found)
-    raise usage(f"{shown(source.path)}: {_what(source)}", known())
-
-
-def _parsed(module: Tool, source: Source) -> Imported:
-    try:
-        return module.parse(source)
-    except csv.Error as error:
-        raise usage(f"{shown(source.path)}: {error}", "the file is damaged") from None
-
-
-def _what(source: Source) -> str:
-    """Why it is no result file, as far as that can be seen."""
-    data = source.data[:PEEK]
-    if not data.strip():
-        return "it is empty"
-    if data.startswith(b"\x00\x05\x16\x07"):
-        return "it holds attributes of a file on macOS (AppleDouble), and no data"
-    if b"\n" not in data.strip() and re.fullmatch(
-        rb"(\.{0,2}/)?[\w. -]+(/[\w. -]+)+", data.strip()
-    ):
-        return (
-            f"it is a symbolic link saved as text: it holds the path {source.head.strip()!r} only"
-        )
-    if b"\x00" in data:
-        return "it is binary, and of no kind that savemark knows"
-    return "not a result file that savemark knows"
-
-
-def known() -> str:
-    """What can be read, in a sentence."""
-    from savemark.records.importers import formats
-
-    return f"it reads: {'; '.join(module.WHAT for module in formats().values())}"
-
-
-def named(argument: str) -> tuple[str, Path]:
-    """`LABEL=PATH` as its parts; a path alone has the label "" (the file says where it ran)."""
-    label, equals, rest = argument.partition("=")
-    if equals and "/" not in label and not Path(argument).exists():
-        if not label or not rest:
-            raise usage(f"`{argument}` is not LABEL=PATH", "for example: s3=results.csv")
-        return label, Path(rest)
-    return "", Path(argument)
+    path: Path
+    why: str

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from savemark.records.naming import setting
 from savemark.records.run import Entry, Json, Run
-from savemark.study.naming import setting
 
 SCHEMA = {
     "index": pl.Int64,

@@ -17,6 +17,7 @@ from savemark.checks import Evidence
 from savemark.checks.memory import same_memory
 from savemark.records import phases
 from savemark.records.evidence import READS
+from savemark.records.naming import shown
 from savemark.records.run import Json, Run
 from savemark.report import sides
 from savemark.report.analysis import Analysis, analyse
@@ -30,8 +31,7 @@ from savemark.stats.cells import BYTES, unit_of
 from savemark.stats.effect import Effect
 from savemark.stats.pairs import Key, Pair, Times, compare
 from savemark.stats.repeats import repeats_needed
-from savemark.study.keys import ENGINE
-from savemark.study.naming import shown
+from savemark.tools import ENGINE
 
 WORDS = {"not told apart": "tied", "too few repeats": "too few repeats to tell"}
 # The options that say what was done.

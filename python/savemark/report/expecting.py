@@ -9,16 +9,16 @@ from typing import Any
 
 import polars as pl
 
+from savemark.advice.expected import Answer, Judged, Outcome, judge
 from savemark.checks import Verdict
 from savemark.errors import Kind
 from savemark.records import Run, phases
+from savemark.records.naming import setting
 from savemark.report.analysis import Analysis
 from savemark.report.table import Datum, Line, Table
 from savemark.stats import TargetResult
-from savemark.stats.expected import Answer, Judged, Outcome, judge
 from savemark.study.expect import demand, levels_of, parse
 from savemark.study.metrics import PHASES
-from savemark.study.naming import setting
 
 MARKS = {Outcome.PASSED: "✓", Outcome.FAILED: "✕"}
 CSS = {Outcome.PASSED: "passed", Outcome.FAILED: "lost"}

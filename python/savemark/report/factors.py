@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from savemark.records import Run
+from savemark.records.naming import shown
 from savemark.report.palette import codec_order
-from savemark.study.naming import shown
 
 TARGET = "target"
 # The parts of a study that has several workloads; each has factors of its own.

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from savemark.records import Run
+from savemark.records.naming import setting, shown
 from savemark.report.analysis import Analysis
 from savemark.report.stopping import sentence
 from savemark.report.table import Datum, Line, Table
 from savemark.report.words import binary, gbs, span
 from savemark.stats import Ceiling, TargetResult
 from savemark.study.model import EVERY
-from savemark.study.naming import setting, shown
 
 ORDER = ("write", "read", "read_checked", "random_read", "fsync", "memcpy")
 

@@ -17,6 +17,7 @@ from rich.text import Text
 from savemark import escape
 from savemark.errors import usage
 from savemark.records.contract import CONTRACT, OPTION, differences
+from savemark.records.naming import setting
 from savemark.report import sides
 from savemark.report.comparison import change, p_text
 from savemark.report.sides import Side, cell, labelled
@@ -25,7 +26,6 @@ from savemark.report.words import both, seconds
 from savemark.stats.gate import POWER, Gate, GateCell, Whole, gate
 from savemark.stats.pairs import Key
 from savemark.stats.turns import in_turns, repeats_for
-from savemark.study.naming import setting
 
 MOST_LINES = 12  # of cells that passed, in Markdown before the fold
 

@@ -16,7 +16,7 @@ from savemark.records.run import Entry, Json
 from savemark.report.analysis import Analysis
 from savemark.report.table import BLANK, MISSING, Datum, Line, Table, quantity
 from savemark.report.words import two
-from savemark.study.keys import ENGINE
+from savemark.tools import ENGINE
 from savemark.tools.commands.io500 import settings
 
 WORKLOAD = "io500"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from savemark.records import Run
+from savemark.records.naming import setting
 from savemark.report.analysis import Analysis
 from savemark.report.table import MISSING, Datum, Line, Table, quantity
 from savemark.report.words import percent, seconds
-from savemark.study.naming import setting
 
 NOTE = (
     "Seconds are of a save and a restore, of the faster of two trials. That says too little to "

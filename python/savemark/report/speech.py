@@ -9,12 +9,12 @@ from savemark.advice.next_step import Step
 from savemark.advice.threshold import changes
 from savemark.advice.verdict import Answer, Rival, State
 from savemark.records import Run
+from savemark.records.naming import GIVEN, ONLY, variant
 from savemark.report.analysis import Analysis
 from savemark.report.answers import LabelledAnswer, answers
 from savemark.report.words import binary, both, gbs, medium, number, percent, seconds, where
 from savemark.stats import Cell, PhaseStat
 from savemark.stats.equivalence import MARGIN
-from savemark.study.naming import GIVEN, ONLY, variant
 
 VERBS = {"save": "saves", "restore": "restores", "write": "writes", "read": "reads"}
 # What a limit is of, behind "95 % of what this disk".

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from savemark.records import Run
+from savemark.records.naming import setting
 from savemark.report.words import both
 from savemark.stats.stopping import Precision, stopping
-from savemark.study.naming import setting
 
 
 def sentence(run: Run) -> str:

@@ -17,9 +17,9 @@ from savemark.run.request import Request
 from savemark.run.start import start
 from savemark.run.target import Target
 from savemark.run.watcher import Watcher
-from savemark.study.keys import ENGINE, TOOL, Trial, resolve
+from savemark.study.keys import TOOL, Trial, resolve
 from savemark.study.model import Study
-from savemark.tools import commands
+from savemark.tools import ENGINE, commands
 
 MIB = 1 << 20
 HEAD = "crosscheck.json"

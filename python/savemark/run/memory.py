@@ -17,8 +17,8 @@ from pathlib import Path
 
 import savemark._engine as engine
 from savemark.errors import refused, usage
+from savemark.gpus import is_on_gpus
 from savemark.run import workspace
-from savemark.study.keys import is_on_gpus
 from savemark.tools.commands._bucket import total
 from savemark.tools.commands.aws import CONFIG
 from savemark.tools.commands.job import Job, Step

@@ -10,123 +10,26 @@ and its supervisor hold the marker's lock: so a folder whose lock is free belong
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-import secrets
 import select
-import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from savemark import capture
-from savemark.errors import SavemarkError, did_you_mean, usage
+from savemark.errors import SavemarkError, usage
 from savemark.run import workspace
 from savemark.run.removal import is_mounted
 from savemark.run.supervisor import BUSY_S
-from savemark.run.target import Target
-from savemark.tools.commands._bucket import endpoint
-from savemark.tools.commands.rclone import remote
-
-KIND = "mounts-"  # what the run id of such a folder begins with
-POINT = "mount"
-NATIVE = "none"  # not mounted: the bucket itself
-UNMOUNT = "fusermount3 -u {mountpoint}"
-# {bucket}, {prefix}, {url}, {mountpoint}, {cache}; {remote} is the bucket as rclone names it, and
-# {endpoint?TEXT} is TEXT, with {endpoint} in it, where the environment names a server.
-KNOWN = {
-    "rclone": "rclone mount {remote} {mountpoint} --vfs-cache-mode writes --cache-dir {cache}",
-    "s3fs": "s3fs {bucket}:/{prefix} {mountpoint} -f -o use_cache={cache}"
-    "{endpoint? -o url={endpoint} -o use_path_request_style}",
-    "mountpoint-s3": "mount-s3 {bucket} {mountpoint} --foreground --prefix {prefix}/ "
-    "--allow-delete --allow-overwrite{endpoint? --endpoint-url {endpoint} --force-path-style}",
-    "goofys": "goofys -f{endpoint? --endpoint {endpoint}} {bucket}:{prefix} {mountpoint}",
-}
-
-
-@dataclass(frozen=True)
-class Mount:
-    """How a bucket becomes a directory. Commands are words with {placeholders}, no shell."""
-
-    name: str
-    command: str
-    unmount: str = UNMOUNT
-    url: str = ""
-
-    def words(self, text: str, point: Path, cache: Path) -> list[str]:
-        """Return a command with its placeholders filled in."""
-        bucket, _, prefix = self.url.split("://", 1)[1].partition("/")
-        server = endpoint()
-        start, mark, rest = text.partition("{endpoint?")
-        if mark:
-            optional, end = _balanced(rest)
-            text = start + (optional if server else "") + end
-        filled = {
-            "{bucket}": bucket,
-            "{prefix}": prefix,
-            "{url}": self.url,
-            "{mountpoint}": str(point),
-            "{cache}": str(cache),
-            "{remote}": remote(self.url),
-            "{endpoint}": server or "",
-        }
-        return [_filled(word, filled) for word in shlex.split(text)]
-
-
-def _balanced(text: str) -> tuple[str, str]:
-    """Split at the brace that closes the optional part, which has placeholders of its own."""
-    depth = 1
-    for place, letter in enumerate(text):
-        depth += (letter == "{") - (letter == "}")
-        if not depth:
-            return text[:place], text[place + 1 :]
-    raise usage(f"mount: a brace is missing in {{endpoint?{text}", "{endpoint? -o url={endpoint}}")
-
-
-def _filled(word: str, values: Mapping[str, str]) -> str:
-    for name, value in values.items():
-        word = word.replace(name, value)
-    return word
-
-
-def parse(listed: object) -> list[dict[str, str]]:
-    """Read the key `mount` of a study: names, and mappings of name, command and unmount."""
-    if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
-        raise usage("expected a list of mounts", "mount: [none, rclone]")
-    found = [_read(each) for each in listed]
-    names = [each["name"] for each in found]
-    if len(set(names)) < len(names):
-        raise usage("a mount is listed twice", "give each a name of its own")
-    return found
-
-
-def _read(each: object) -> dict[str, str]:
-    if isinstance(each, str):
-        if each not in (NATIVE, *KNOWN):
-            known = [NATIVE, *KNOWN]
-            raise usage(f"`{each}` is not a known mount", did_you_mean(each, known))
-        return {"name": each, "command": KNOWN.get(each, ""), "unmount": UNMOUNT}
-    example = "{name: mine, command: mytool {bucket} {mountpoint}, unmount: umount {mountpoint}}"
-    if not isinstance(each, Mapping):
-        raise usage("expected a name or a mapping", example)
-    for key in each:
-        if key not in ("name", "command", "unmount"):
-            raise usage(
-                f"unknown key `{key}`", did_you_mean(str(key), ["name", "command", "unmount"])
-            )
-    name = str(each.get("name") or "")
-    command = str(each.get("command") or KNOWN.get(name, ""))
-    if not name or "/" in name or not command or "{mountpoint}" not in command:
-        raise usage("a mount needs a name, and a command with {mountpoint}", example)
-    return {"name": name, "command": command, "unmount": str(each.get("unmount") or UNMOUNT)}
+from savemark.run.target import KIND, POINT, Target, mountpoint
+from savemark.study.mounts import NATIVE, Mount
 
 
 def expand(targets: Sequence[Target], mounts: Sequence[Mapping[str, str]]) -> list[Target]:
@@ -146,32 +49,10 @@ def expand(targets: Sequence[Target], mounts: Sequence[Mapping[str, str]]) -> li
                 found.append(replace(target, label=label if several else target.label))
             else:
                 mount = Mount(**each, url=str(target.url))
-                found.append(Target(label, _point(label), mount=mount))
+                found.append(Target(label, mountpoint(label), mount=mount))
         if not target.url:
             found.append(target)
     return found
-
-
-def again(label: str, said: Mapping[str, str]) -> Target:
-    """Return a target that an earlier run mounted, at a mountpoint of this one."""
-    return Target(label, _point(label), mount=Mount(**said))
-
-
-def _point(label: str) -> Path:
-    """Return the mountpoint of a label in this process; its folder is made when it is mounted.
-
-    The digest tells labels apart that are alike but for what a file's name should not hold.
-    """
-    safe = "".join(x if x.isascii() and x.isalnum() else "_" for x in label[:40])
-    digest = hashlib.sha256(label.encode()).hexdigest()[:8]
-    return (
-        Path(tempfile.gettempdir()) / f"{workspace.PREFIX}{_run_id()}" / f"{safe}-{digest}" / POINT
-    )
-
-
-@cache
-def _run_id() -> str:
-    return f"{KIND}{secrets.token_hex(8)}"
 
 
 class Supervisor:

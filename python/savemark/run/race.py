@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from savemark.records.naming import setting
 from savemark.run import timing
 from savemark.run.entries import (
     is_coded,
@@ -27,7 +28,6 @@ from savemark.run.entries import (
 from savemark.run.folder import Json, RunFolder
 from savemark.study import race as rules
 from savemark.study.model import Study
-from savemark.study.naming import setting
 from savemark.study.order import blocks
 from savemark.study.plan import Entry
 from savemark.study.race import Codec, Race, Screened

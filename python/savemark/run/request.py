@@ -8,12 +8,13 @@ from pathlib import Path
 
 import savemark._engine as engine
 from savemark.errors import usage
+from savemark.gpus import is_on_gpus
 from savemark.ranks.nodes import Nodes
 from savemark.run import ranked
 from savemark.run.mounts import expand
 from savemark.run.target import Target
 from savemark.study import expect, until
-from savemark.study.keys import Keys, is_on_gpus
+from savemark.study.keys import Keys
 from savemark.study.load import load
 from savemark.study.model import Study
 from savemark.study.overrides import override

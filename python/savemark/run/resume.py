@@ -19,10 +19,10 @@ from savemark.run.mounts import expand, mounted
 from savemark.run.repeats import next_block
 from savemark.run.request import Request
 from savemark.run.runner import Runner
-from savemark.run.signals import stop_in_order
 from savemark.run.start import Outcome, open_disks, open_targets
 from savemark.run.target import Target, patient
 from savemark.run.watcher import Watcher
+from savemark.signals import stop_in_order
 from savemark.study.keys import Keys
 from savemark.study.load import load
 from savemark.study.model import Study

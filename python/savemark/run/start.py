@@ -24,9 +24,9 @@ from savemark.run.mounts import mounted
 from savemark.run.probe import overhead, probe
 from savemark.run.request import Request
 from savemark.run.runner import Runner
-from savemark.run.signals import stop_in_order
 from savemark.run.target import Target
 from savemark.run.watcher import Watcher
+from savemark.signals import stop_in_order
 from savemark.study import sizing
 from savemark.study.cost import Rates
 from savemark.study.expect import too_few

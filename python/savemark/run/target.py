@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import secrets
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from savemark.checkpoint.places import patience
 from savemark.errors import refused, usage
 from savemark.run import bucket, workspace
+from savemark.study.mounts import Mount
 
 if TYPE_CHECKING:
-    from savemark.run.mounts import Mount
     from savemark.study.model import Study
+
+# Of a folder with mounts: what its run id begins with, and the name of each mountpoint in it.
+KIND, POINT = "mounts-", "mount"
 
 
 @dataclass(frozen=True)
@@ -42,9 +49,8 @@ class Target:
         """Return a target as `run.json` has it; one that was mounted will be mounted anew."""
         if "mount" not in said:
             return cls.at(said["label"], said["target"])
-        from savemark.run.mounts import again
-
-        return again(said["label"], said["mount"])
+        label = said["label"]
+        return cls(label, mountpoint(label), mount=Mount(**said["mount"]))
 
     @property
     def name(self) -> str:
@@ -67,6 +73,26 @@ class Target:
             return None
         found = os.statvfs(self.path)
         return found.f_bavail * found.f_frsize
+
+
+def mountpoint(label: str) -> Path:
+    """Return the mountpoint of a label in this process; its folder is made when it is mounted.
+
+    The digest tells labels apart that are alike but for what a file's name should not hold.
+    """
+    safe = "".join(x if x.isascii() and x.isalnum() else "_" for x in label[:40])
+    digest = hashlib.sha256(label.encode()).hexdigest()[:8]
+    return (
+        Path(tempfile.gettempdir())
+        / f"{workspace.PREFIX}{_mounts_id()}"
+        / f"{safe}-{digest}"
+        / POINT
+    )
+
+
+@cache
+def _mounts_id() -> str:
+    return f"{KIND}{secrets.token_hex(8)}"
 
 
 def patient(targets: Sequence[Target], study: Study) -> list[Target]:

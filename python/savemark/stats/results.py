@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from savemark.records import Run, cores, phases
+from savemark.records.naming import setting
 from savemark.stats.ceilings import Ceilings, ceilings
 from savemark.stats.cells import TOTAL, Cell, cells
 from savemark.stats.spread import Spread
 from savemark.stats.ties import group_of_best
-from savemark.study.naming import setting
 
 # Amounts that differ by less are the same work: a last block, the padding of a codec.
 UNLIKE = 1.02

@@ -152,7 +152,7 @@ def _percent(said: object) -> str:
 
 def _is(name: str, level: object, said: str) -> bool:
     """Whether a level is what was said: as it is, or as people write it (`2MiB`)."""
-    from savemark.study.naming import shown
+    from savemark.records.naming import shown
 
     forms = {_plain(level), shown(name, level)}
     return said.replace(" ", "").casefold() in {f.replace(" ", "").casefold() for f in forms}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from savemark.errors import SavemarkError, did_you_mean, usage
+from savemark.tools import ENGINE, commands
+from savemark.tools.commands import RUNNABLE
 
 Trial = dict[str, Any]
 
@@ -17,21 +18,6 @@ AUTO = "auto"
 TOOL, MOUNT_CACHE = "tool", "mount_cache"
 RANKS, NODES, RANKS_PER_NODE = PLACES = ("ranks", "nodes", "ranks_per_node")
 OURS = (TOOL, MOUNT_CACHE, *PLACES)
-ENGINE = "savemark"
-
-# `state: gpu`, `gpu:0`, `gpu:0-7`: generated in the memory of GPUs, not a directory.
-ON_GPUS = re.compile(r"gpu(:.*)?")
-
-
-def gpu_count(numbers: str) -> int:
-    """Count the GPUs of a list such as `0`, `0,1`, `0+1` or `0-7`, as the engine reads it."""
-    parts = [part.partition("-") for part in re.split("[,+]", numbers)]
-    return sum(int(last) - int(first) + 1 if dash else 1 for first, dash, last in parts)
-
-
-def is_on_gpus(state: object) -> bool:
-    """Tell whether the option `state` of a trial means the memory of GPUs."""
-    return isinstance(state, str) and ON_GPUS.fullmatch(state) is not None
 
 
 @dataclass(frozen=True)
@@ -155,8 +141,6 @@ def resolve(trial: Trial, target: str = "/") -> Trial:
     resolved: Trial = json.loads(engine.resolve(json.dumps({**own, "target": target})))
     resolved |= ours
     if tool_of(trial) and target != "/":
-        from savemark.tools import commands
-
         commands.check(resolved, target)
     return resolved
 
@@ -181,8 +165,6 @@ def ranks_of(trial: Trial) -> int:
 
 def _ours() -> list[Key]:
     """Return the keys that the engine does not know: who runs a trial, and around it."""
-    from savemark.tools.commands import RUNNABLE
-
     tools, caches = (ENGINE, *RUNNABLE), ("cold", "warm")
     who = "Which program does it: this one, or another whose output is held to the same checks."
     how = "Of a mounted bucket, before a read: mounted anew with an empty cache, or left as it is."

@@ -10,7 +10,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from savemark import escape, limits, untrusted
 from savemark.errors import SavemarkError, did_you_mean, from_exception, usage
-from savemark.study import bounded, streams, until
+from savemark.study import bounded, mounts, streams, until
 from savemark.study.keys import Keys, Trial
 from savemark.study.model import Study
 from savemark.study.race import Race
@@ -297,10 +297,8 @@ class _Reader:
         """Read how buckets are mounted: names of tools that are known, or commands."""
         if "mount" not in self.root:
             return []
-        from savemark.run.mounts import parse as read
-
         try:
-            return read(self.root["mount"])
+            return mounts.parse(self.root["mount"])
         except SavemarkError as error:
             self.fail(self.root, "mount", "", error.message, error.hint)
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from savemark import limits
 from savemark.errors import usage
+from savemark.places import CHUNK_BYTES
+from savemark.records.naming import setting
 from savemark.study.keys import AUTO, Keys, Trial, tool_of
-from savemark.study.naming import setting
 from savemark.study.race import Race
 
 # Storages that have no target.
@@ -23,9 +24,7 @@ FROM_STATE = "from_state"
 # What a cell carries that is no key of a trial: where it runs, and which part of the study it is.
 PART = "part"
 NO_KEYS = ("target", PART)
-# Bytes of a chunk in a bucket, which is one request of a restore: it costs a round trip, no seek.
-# In a small state it is less, so that every stream gets some.
-CHUNK_BYTES = 4 << 20
+# The least bytes of a chunk in a bucket.
 SMALLEST_CHUNK = 1 << 20
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from savemark.errors import usage
-from savemark.study.keys import AUTO, TOOL, Keys, is_on_gpus
+from savemark.gpus import is_on_gpus
+from savemark.study.keys import AUTO, TOOL, Keys
 from savemark.study.model import Study
 
 # `--state process`: a running program instead of a state in memory, or of files.

@@ -9,11 +9,11 @@ from typing import Any
 
 from savemark import limits
 from savemark.errors import Inexpressible, SavemarkError, from_exception, usage
+from savemark.records.naming import setting
 from savemark.study import inexpressible
 from savemark.study.inexpressible import Refusal
 from savemark.study.keys import Keys, Trial, resolve
 from savemark.study.model import PART, Missing, Study
-from savemark.study.naming import setting
 from savemark.study.order import blocks
 
 # The smallest size that `auto` chooses.

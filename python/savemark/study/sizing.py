@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import savemark.study.cost as model
-from savemark.study.keys import OURS, Keys, Trial, is_on_gpus, resolve
+from savemark.gpus import is_on_gpus
+from savemark.study.keys import OURS, Keys, Trial, resolve
 from savemark.study.model import PLACELESS, Study
 from savemark.study.plan import SMALLEST_AUTO_BYTES, Entry, block
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from savemark.records.imported import Imported
     from savemark.tools.source import Source
 
+# The tool of trials that run on our own engine.
+ENGINE = "savemark"
+
 # In this order a file is offered to them, so one that is sure of its own comes first.
 NAMES = (
     *("fio", "io500", "mdtest", "ior", "elbencho", "iozone", "warp", "gdsio", "nixlbench"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from savemark.gpus import gpu_count
 from savemark.report.analysis import Analysis
 from savemark.report.factors import TARGET, Roles
 from savemark.report.figures._grid_places import column_of, row_of
 from savemark.stats.bus import Bus, bus
 from savemark.stats.ceilings import SIDES
-from savemark.study.keys import gpu_count
 
 Rows = list[dict[str, Any]]
 GPUS = "gpus"

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, cast
 
 from savemark.errors import Inexpressible, did_you_mean, usage
-from savemark.study.keys import ENGINE
+from savemark.tools import ENGINE
 from savemark.tools.commands.job import Job, Step
 
 RUNNABLE = (

@@ -18,6 +18,6 @@ STUDIES = ("acceptance", "checkpoint_exercise", "streamer_bench", "system_info")
 
 def formats() -> dict[str, Tool]:
     """Return the formats by name, in the order in which they are asked."""
-    studies = {name: importlib.import_module(f"{__name__}.{name}") for name in STUDIES}
+    studies = {name: importlib.import_module(f"{__package__}.{name}") for name in STUDIES}
     found = {**{name: cast(Tool, module) for name, module in studies.items()}, **tools()}
     return {FIRST: found[FIRST], **found}

@@ -13,18 +13,11 @@ from pathlib import Path, PurePath
 
 from savemark import limits
 from savemark.errors import SavemarkError, usage
-from savemark.records.imported import Reading, named, read
-from savemark.records.names import Pattern, apply
+from savemark.importing.patterns import Pattern, apply
+from savemark.importing.read import named, read
+from savemark.records.imported import Reading, Skipped
 from savemark.tools.source import Source
 from savemark.untrusted import clean, shown
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A file that is not in the run."""
-
-    path: Path
-    why: str
 
 
 def gather(

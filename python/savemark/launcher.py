@@ -1,0 +1,23 @@
+"""Which of how many processes this one is, as the launcher that started it says."""
+
+from __future__ import annotations
+
+import os
+
+# How launchers say how many there are, and which of them this one is.
+LAUNCHERS = (
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),  # Open MPI
+    ("PMI_SIZE", "PMI_RANK"),  # MPICH's Hydra, Intel MPI, Cray
+    ("MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),  # MVAPICH
+    ("FLUX_JOB_SIZE", "FLUX_TASK_RANK"),
+    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),  # srun; a batch script has no tasks of a step
+)
+
+
+def launched() -> tuple[int, int]:
+    """Return which of how many processes this is, as the launcher says: (0, 1) without one."""
+    for size, rank in LAUNCHERS:
+        if os.environ.get(size, "").isdigit():
+            told = os.environ.get(rank, "")
+            return (int(told) if told.isdigit() else 0), int(os.environ[size])
+    return 0, 1
