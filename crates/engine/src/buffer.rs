@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::error::{Error, Result};
-use crate::threads;
+use crate::parallel;
 
 /// Everything the engine stores starts and ends on such a boundary: the largest alignment direct I/O asks for.
 pub const ALIGN: usize = 4096;
@@ -77,7 +77,7 @@ impl Arena {
     /// Writes to every page. By all CPUs where there is much of it: the host of a virtual machine gives memory to each of them
     /// by itself.
     fn touch(&self) {
-        threads::share_out(self.len.div_ceil(TOUCHED), |part| {
+        parallel::share_out(self.len.div_ceil(TOUCHED), |part| {
             let start = part * TOUCHED;
             for page in (start..self.len.min(start + TOUCHED)).step_by(ALIGN) {
                 // SAFETY: inside the mapping, and no other thread's part.

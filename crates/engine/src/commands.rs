@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::bench::stop_with;
 use crate::buffer::{Kept, Pool};
 use crate::checkpoint::gpu::{self, GpuState, Limit};
 use crate::checkpoint::inspect::{self, Contents, Orphan, Summary};
@@ -17,7 +18,6 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::process::{self, DumpOptions, Table};
 use crate::record::{PathTaken, Phase};
-use crate::run::stop_with;
 use crate::storage::{self, Storage, Target};
 use crate::trial::Trial;
 use crate::workload::Options as Workload;
@@ -135,11 +135,11 @@ impl<'a> Place<'a> {
     /// As [`TreeSink::new`] and [`restore`](Self::restore).
     pub fn restore_tree(&self, destination: &std::path::Path, control: &Control) -> Result<Report> {
         let sink = TreeSink::new(destination)?;
-        let start = crate::measure::clock::now();
+        let start = crate::clock::now();
         let mut report = self.restore(&sink, control)?;
         control.check()?;
         sink.finish()?;
-        report.phase.elapsed_ns = crate::measure::clock::now() - start;
+        report.phase.elapsed_ns = crate::clock::now() - start;
         Ok(report)
     }
 

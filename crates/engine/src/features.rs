@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use crate::device::{checkpoint, cuda, cufile};
+use crate::codec;
 use crate::error::Result;
+use crate::host::nvidia::{checkpoint, cuda, cufile};
 use crate::process::criu::Criu;
 use crate::storage::uring;
 
@@ -16,6 +17,15 @@ pub struct Feature {
     pub available: bool,
     /// Why not, or how it was found out.
     pub reason: String,
+}
+
+/// The checksum library and version; a test holds it against `Cargo.toml`.
+const CRC_LIBRARY: &str = "crc-fast 1.10.0";
+
+/// Libraries that move or change the bytes, with versions.
+pub fn libraries() -> Vec<String> {
+    let named = [codec::LZ4_LIBRARY, codec::DEFLATE_LIBRARY, CRC_LIBRARY].map(str::to_string);
+    named.into_iter().chain([codec::zstd_library()]).collect()
 }
 
 /// Tries each ability once; writes nothing.
@@ -71,7 +81,19 @@ fn told(name: &'static str, found: Result<String>) -> Feature {
 
 /// Residency is counted by the kernel since Linux 6.5; before, page by page with mincore.
 fn cachestat() -> Feature {
-    let cache = std::fs::File::open("/proc/self/exe").map(|file| crate::measure::cache::residency([&file]));
+    let cache = std::fs::File::open("/proc/self/exe").map(|file| crate::host::cache::residency([&file]));
     let method = cache.map(|cache| cache.method).unwrap_or_else(|e| e.to_string());
     Feature { name: "cachestat", available: method == "cachestat", reason: method }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_library_is_the_one_pinned() {
+        let pin = format!("crc-fast = {{ version = \"={}\"", CRC_LIBRARY.trim_start_matches("crc-fast "));
+        assert_eq!(libraries().len(), 4);
+        assert!(include_str!("../Cargo.toml").contains(&pin), "{pin}");
+    }
 }

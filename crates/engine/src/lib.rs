@@ -1,17 +1,24 @@
 //! The savemark engine: measures and moves bytes.
 //!
-//! A [`trial::Trial`] goes in, a [`record::Record`] comes out. The engine knows no Python and no MPI, and never prints.
+//! A [`trial::Trial`] goes in, a [`trial::record::Record`] comes out. The engine knows no Python and no MPI, and never prints.
 
+pub mod bench;
 pub mod buffer;
 pub mod checkpoint;
+pub mod clock;
 pub mod codec;
 pub mod commands;
+pub mod common;
 pub mod control;
-pub mod device;
+pub mod cpu;
+pub mod digest;
 pub mod error;
 pub mod features;
+pub mod gate;
 pub mod host;
 pub mod measure;
+pub mod operation;
+mod parallel;
 pub mod payload;
 pub mod phase;
 pub mod process;
@@ -19,13 +26,12 @@ mod random;
 pub mod ranks;
 pub mod record;
 pub mod run;
+mod schema;
 pub mod size;
 pub mod storage;
 #[cfg(test)]
 mod testing;
-pub mod threads;
 pub mod trial;
-pub mod witness;
 pub mod worker;
 pub mod workload;
 

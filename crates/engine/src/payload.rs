@@ -4,9 +4,11 @@
 //! Flood 2014) counting from the block's offset, so no two blocks of a seed share a draw, blocks can be made in any
 //! order, and the arithmetic is integers and IEEE + and × only: every machine makes the same bytes.
 
+pub mod content;
 pub mod marks;
 mod normal;
 mod text;
+pub mod written;
 
 use std::fmt;
 

@@ -1,13 +1,12 @@
 //! A phase: workers that start together, and what they did, added up.
 
-use std::sync::{Condvar, Mutex};
-
+use crate::clock;
 use crate::control::Control;
+use crate::cpu::CpuClock;
 use crate::error::{Error, Result};
-use crate::measure::clock;
-use crate::measure::cpu::CpuClock;
+use crate::gate::Gate;
+use crate::host::threads;
 use crate::record::{Phase, Stage};
-use crate::threads;
 use crate::worker::Meter;
 
 /// Runs `work` on `workers` threads. Each opens what it needs, calls [`Meter::start`] once, moves its bytes and returns.
@@ -36,7 +35,7 @@ where
         refused.into_iter().chain(ended).collect()
     });
     let meters = collect(meters)?;
-    Ok(gate.team(meters, control))
+    Ok(Team::new(meters, &gate, control))
 }
 
 /// As [`run`] with one worker, on the calling thread.
@@ -46,7 +45,7 @@ where
 {
     let gate = Gate::new(1);
     let meter = one(0, &gate, control, &work)?;
-    Ok(gate.team(vec![meter], control))
+    Ok(Team::new(vec![meter], &gate, control))
 }
 
 fn one<F: Fn(&mut Meter) -> Result<()>>(
@@ -110,6 +109,11 @@ pub struct Team {
 }
 
 impl Team {
+    fn new(meters: Vec<Meter<'static>>, gate: &Gate, control: &Control) -> Self {
+        let (start_ns, cpu) = gate.opened();
+        Self { start_ns, meters, cpu, is_among: control.is_among() }
+    }
+
     /// The phase `name`, over when the last worker has ended.
     pub fn into_phase(self, mut watch: Watch, name: &str) -> Phase {
         watch.started(&self);
@@ -196,63 +200,9 @@ impl Watch {
     }
 }
 
-/// Where workers wait for each other, so that no clock starts before all are ready.
-#[derive(Debug)]
-pub struct Gate {
-    state: Mutex<GateState>,
-    changed: Condvar,
-}
-
-#[derive(Debug)]
-struct GateState {
-    missing: usize,
-    aborted: bool,
-    opened_ns: u64,
-    cpu: CpuClock,
-}
-
-impl Gate {
-    fn new(workers: usize) -> Self {
-        Self {
-            state: Mutex::new(GateState { missing: workers, aborted: false, opened_ns: 0, cpu: CpuClock::start() }),
-            changed: Condvar::new(),
-        }
-    }
-
-    /// Waits for all workers, the last to come for those of the other ranks, too; returns the common start time.
-    pub fn pass(&self, control: &Control) -> Result<u64> {
-        let mut state = self.state.lock().expect("no panic while held");
-        state.missing = state.missing.saturating_sub(1);
-        if state.missing == 0 && state.opened_ns == 0 {
-            // Nobody is left who could need the lock: all others wait for the gate to open.
-            if let Err(error) = control.start_together() {
-                state.aborted = true;
-                self.changed.notify_all();
-                return Err(error);
-            }
-            state.cpu = CpuClock::start();
-            state.opened_ns = clock::now();
-            self.changed.notify_all();
-        }
-        while state.opened_ns == 0 && !state.aborted {
-            state = control.wait(&self.changed, state)?;
-        }
-        if state.aborted { Err(Error::interrupted()) } else { Ok(state.opened_ns) }
-    }
-
-    fn abort(&self) {
-        self.state.lock().expect("no panic while held").aborted = true;
-        self.changed.notify_all();
-    }
-
-    fn team(&self, meters: Vec<Meter<'static>>, control: &Control) -> Team {
-        let state = self.state.lock().expect("no panic while held");
-        Team { start_ns: state.opened_ns, meters, cpu: state.cpu, is_among: control.is_among() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;
 

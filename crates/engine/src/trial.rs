@@ -5,14 +5,18 @@
 
 use std::sync::LazyLock;
 
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::{Schema, schema_for};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::common::Common;
 use crate::error::{Error, Result};
 use crate::payload::PayloadKind;
+use crate::schema::with_defaults;
 use crate::{storage, workload};
+
+pub mod record;
 
 /// One point of a study, run once.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,18 +30,6 @@ pub struct Trial {
     /// What is done.
     #[serde(flatten)]
     pub workload: workload::Options,
-}
-
-/// Options of every trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Common {
-    /// Directory or URL to measure; storages without one ignore it.
-    pub target: Option<storage::Target>,
-    /// Kind of data: what a codec can do depends on it.
-    pub payload: PayloadKind,
-    /// Seed of the data and of random offsets.
-    pub seed: u64,
 }
 
 impl Trial {
@@ -169,7 +161,7 @@ fn misspelt(message: &str, word: &str, known: &[&str]) -> Error {
 }
 
 /// The names of a struct's options.
-pub(crate) fn properties(schema: &Schema) -> Vec<String> {
+fn properties(schema: &Schema) -> Vec<String> {
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.map(|p| p.keys().cloned().collect()).unwrap_or_default()
 }
@@ -178,23 +170,6 @@ pub(crate) fn properties(schema: &Schema) -> Vec<String> {
 fn defaults(schema: &Schema) -> impl Iterator<Item = (&String, &Value)> {
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     properties.filter_map(|(name, property)| Some((name, property.get("default")?)))
-}
-
-/// The schema of a struct, with the default of each option from its `Default`.
-pub(crate) fn with_defaults(mut schema: Schema, defaults: Value) -> Schema {
-    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        for (name, property) in properties {
-            if let (Some(property), Some(default)) = (property.as_object_mut(), defaults.get(name)) {
-                property.insert("default".to_string(), default.clone());
-            }
-        }
-    }
-    schema
-}
-
-/// The schema of one named set of options.
-pub(crate) fn named<T: JsonSchema + Default + Serialize>(name: &str) -> (String, Schema) {
-    (name.to_string(), with_defaults(schema_for!(T), json!(T::default())))
 }
 
 #[cfg(test)]

@@ -2,17 +2,18 @@
 
 use std::sync::{Condvar, MutexGuard};
 
+use crate::clock;
 use crate::control::Control;
+use crate::cpu;
 use crate::error::Result;
-use crate::measure::clock;
-use crate::measure::cpu;
+use crate::gate::Gate;
 use crate::measure::histogram::Histogram;
 use crate::measure::slip::Slip;
 use crate::measure::split::Split;
 use crate::measure::timeline::Timeline;
-use crate::phase::Gate;
+use crate::operation::Operation;
 use crate::record::{Histograms, ThreadTime, Worker};
-use crate::storage::{Completion, Operation};
+use crate::storage::Completion;
 
 /// Interval of timelines: short enough to see a stall, long enough to stay small.
 const INTERVAL_NS: u64 = 100_000_000;

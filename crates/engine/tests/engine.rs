@@ -98,7 +98,7 @@ fn the_schema_of_records_names_every_field_of_one() {
     let (mut engine, target) = (Engine::new(), disk());
     let trial = json!({"workload": "sequential", "storage": "memory", "operation": "write", "size": "1MiB"});
     let record = run(&mut engine, target.path(), trial);
-    let schema = serde_json::to_value(savemark_engine::record::schema()).unwrap();
+    let schema = serde_json::to_value(savemark_engine::trial::record::schema()).unwrap();
     let named = |owner: &Value, value: &Value| {
         for key in value.as_object().unwrap().keys() {
             assert!(owner["properties"][key].is_object(), "{key} is not in the schema");

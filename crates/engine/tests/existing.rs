@@ -66,7 +66,7 @@ fn contents(target: &Path) -> Vec<(String, Vec<u8>)> {
 /// `text` sealed as a manifest is: its closing brace gives way to the digest of all before it.
 fn sealed(text: &str) -> Vec<u8> {
     let body = text.trim_end().strip_suffix('}').unwrap();
-    let digest = savemark_engine::checkpoint::digest(body.as_bytes());
+    let digest = savemark_engine::digest::digest(body.as_bytes());
     format!("{body},\"checksum\":\"crc64-nvme:{digest:016x}\"}}\n").into_bytes()
 }
 

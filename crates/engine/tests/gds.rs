@@ -11,7 +11,7 @@ use savemark_engine::{Kind, features};
 
 mod gpu;
 
-fn run(folder: &PathBuf, keys: &str) -> Result<savemark_engine::record::Record, savemark_engine::Error> {
+fn run(folder: &PathBuf, keys: &str) -> Result<savemark_engine::trial::record::Record, savemark_engine::Error> {
     let place = tempfile::tempdir_in(folder).unwrap();
     let text = format!(r#"{{"storage":"gds","target":"{}",{keys}}}"#, place.path().display());
     let result = Engine::new().run(&Trial::parse(&text)?, &Control::default());

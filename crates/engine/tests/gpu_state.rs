@@ -12,11 +12,11 @@ use savemark_engine::checkpoint::segments::{Segment, Segments};
 use savemark_engine::checkpoint::state::lay_out;
 use savemark_engine::commands::{Place, Report};
 use savemark_engine::control::Control;
-use savemark_engine::device::cuda::{self, Memory};
+use savemark_engine::host::nvidia::cuda::{self, Memory};
 use savemark_engine::ranks::Placement;
-use savemark_engine::record::Record;
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
+use savemark_engine::trial::record::Record;
 use savemark_engine::{Error, Kind};
 
 mod gpu;

@@ -14,10 +14,11 @@ use savemark_engine::checkpoint::state::{GeneratedState, MemoryState};
 use savemark_engine::checkpoint::{MANIFEST, Manifest, RestoreOptions, SaveOptions, Source, restore, save};
 use savemark_engine::codec::CodecName;
 use savemark_engine::control::Control;
+use savemark_engine::operation::Operation;
 use savemark_engine::payload::PayloadKind;
 use savemark_engine::size::{Size, Span};
 use savemark_engine::storage::object::{self, Environment, Object, ObjectOptions};
-use savemark_engine::storage::{File, Op, Operation, Storage, Target};
+use savemark_engine::storage::{File, Op, Storage, Target};
 use savemark_engine::{Error, Kind};
 
 const CHILD: &str = "SAVEMARK_TEST_CHILD";

@@ -14,7 +14,7 @@ use savemark_engine::checkpoint::segments::{Segment, Segments};
 use savemark_engine::checkpoint::state::lay_out;
 use savemark_engine::checkpoint::{Manifest, Member, tree_sink};
 use savemark_engine::commands::Place;
-use savemark_engine::device::cuda;
+use savemark_engine::host::nvidia::cuda;
 use savemark_engine::process::{After, DumpOptions, criu};
 use savemark_engine::trial::Trial;
 use savemark_engine::{Error, Result};

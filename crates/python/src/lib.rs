@@ -210,7 +210,7 @@ fn schema() -> String {
 /// The JSON Schema of a record.
 #[pyfunction]
 fn record_schema() -> String {
-    json(&savemark_engine::record::schema())
+    json(&savemark_engine::trial::record::schema())
 }
 
 /// A trial with its defaults filled in.
@@ -241,7 +241,7 @@ fn format_size(bytes: u64) -> String {
 #[pyfunction(name = "host")]
 #[pyo3(signature = (target=None))]
 fn describe_host(target: Option<&str>) -> String {
-    json(&host::describe(target.map(Path::new)))
+    json(&host::describe(target.map(Path::new), savemark_engine::features::libraries()))
 }
 
 /// What the engine can do here, and why not where it cannot.

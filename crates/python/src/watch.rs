@@ -9,7 +9,8 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use savemark_engine::control::Control;
-use savemark_engine::{Error, Result, threads};
+use savemark_engine::host::threads;
+use savemark_engine::{Error, Result};
 
 use crate::raise;
 

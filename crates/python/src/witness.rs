@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use savemark_engine::host::evidence;
 use savemark_engine::payload::{PayloadKind, fill};
 use savemark_engine::run::Moment;
-use savemark_engine::witness;
 use savemark_engine::{Error, Result};
 use serde_json::json;
 
@@ -39,8 +39,8 @@ pub fn meet(others: &Py<PyAny>, at: &str, numbers: &[u64], failure: Option<Failu
 /// Looks at a directory, the disk below it and the machine.
 #[pyclass]
 struct Witness {
-    witness: witness::Witness,
-    before: Option<witness::Look>,
+    witness: evidence::Witness,
+    before: Option<evidence::Look>,
 }
 
 #[pymethods]
@@ -48,7 +48,7 @@ impl Witness {
     #[new]
     #[pyo3(signature = (directory=None))]
     fn new(directory: Option<PathBuf>) -> Self {
-        Self { witness: witness::Witness::of(directory.as_deref()), before: None }
+        Self { witness: evidence::Witness::of(directory.as_deref()), before: None }
     }
 
     /// What can make figures untrue here.
@@ -78,25 +78,25 @@ impl Witness {
 /// Asks the page cache to forget files.
 #[pyfunction]
 fn evict(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<()> {
-    py.detach(|| witness::evict(&files)).map_err(|e| raise(py, e))
+    py.detach(|| evidence::evict(&files)).map_err(|e| raise(py, e))
 }
 
 /// How much of files is in the page cache.
 #[pyfunction]
 fn residency(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<String> {
-    py.detach(|| witness::residency(&files)).map(|found| crate::json(&found)).map_err(|e| raise(py, e))
+    py.detach(|| evidence::residency(&files)).map(|found| crate::json(&found)).map_err(|e| raise(py, e))
 }
 
 /// Whether files have data on the storage.
 #[pyfunction]
 fn extents(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<String> {
-    py.detach(|| witness::extents(&files)).map(|found| crate::json(&found)).map_err(|e| raise(py, e))
+    py.detach(|| evidence::extents(&files)).map(|found| crate::json(&found)).map_err(|e| raise(py, e))
 }
 
 /// What the bytes of files look like.
 #[pyfunction]
 fn content(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<String> {
-    py.detach(|| witness::content(&files)).map(|found| crate::json(&found)).map_err(|e| raise(py, e))
+    py.detach(|| evidence::content(&files)).map(|found| crate::json(&found)).map_err(|e| raise(py, e))
 }
 
 /// `bytes` bytes of data of the kind, from `offset` on.

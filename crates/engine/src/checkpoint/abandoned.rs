@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::existing::{Existing, Unneeded, is_shard};
+use crate::clock;
 use crate::error::Result;
-use crate::measure::clock;
 use crate::size::Span;
 use crate::storage::object::{Object, Unfinished};
 

@@ -3,8 +3,8 @@
 //! Every shard that is removed is an [`Unneeded`], and those are made here alone, by these rules: what cannot be read is never
 //! garbage; nothing goes before what replaces it is proven; and no clock says what is old.
 
-use super::digest;
 use super::manifest::{MANIFEST, Manifest, VERSION, is_sealed, version};
+use crate::digest::digest;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 

@@ -6,8 +6,10 @@ use super::existing::{Existing, Unneeded, is_ours};
 use super::manifest::{MANIFEST, Manifest};
 use super::restore::{open, open_whole};
 use crate::error::{Error, Kind, Result};
-use crate::process::table::TABLE;
 use crate::storage::Storage;
+
+/// The member's name.
+pub const PROCESS_TABLE: &str = "savemark-process.json";
 
 /// The member that describes a state in memory: its tree, dtypes and shapes.
 pub const STATE_INDEX: &str = "savemark-state.json";
@@ -81,7 +83,7 @@ impl Summary {
 /// What was saved, by the names of its members.
 fn kind(manifest: &Manifest) -> &'static str {
     let has = |name: &str| manifest.members.iter().any(|member| member.name == name);
-    match (has(TABLE), has(STATE_INDEX)) {
+    match (has(PROCESS_TABLE), has(STATE_INDEX)) {
         (true, _) => "process",
         (_, true) => "state",
         _ => "files",

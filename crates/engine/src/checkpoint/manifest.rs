@@ -5,10 +5,10 @@ mod check;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
-use super::digest;
 use super::limits::{ENTRIES, MANIFEST_BYTES};
 use super::state::{Directory, Member};
 use crate::codec::CodecName;
+use crate::digest::digest;
 use crate::error::{Error, Result};
 
 /// Name of the manifest's file.

@@ -22,7 +22,6 @@ pub mod save;
 pub mod segments;
 mod settle;
 pub mod state;
-mod stream;
 pub mod tree;
 pub mod tree_sink;
 
@@ -34,16 +33,6 @@ pub use state::{Demand, Directory, Feed, Member, Next, Sink, Source};
 
 use crate::error::Result;
 use crate::storage::Storage;
-
-/// CRC-64/NVME: S3's own default checksum. It finds every burst of up to 64 flipped bits and misses 1 in 2^64 others.
-pub fn digest(bytes: &[u8]) -> u64 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
-}
-
-/// The same [`digest`], of bytes that come part by part.
-fn digest_in_parts() -> crc_fast::Digest {
-    crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc64Nvme)
-}
 
 /// Removes the checkpoint of `storage`, its manifest first, so that no reader finds half of it.
 pub fn remove(storage: &dyn Storage) -> Result<()> {

@@ -1,11 +1,11 @@
 //! One small member of a checkpoint, verified: what a reader needs to know before it makes room for the rest.
 
-use super::digest;
 use super::manifest::{Chunk, Manifest};
 use super::restore::{bad_at, open_shard};
 use super::state::pieces;
 use crate::buffer::{Arena, align_up};
 use crate::codec;
+use crate::digest::digest;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 

@@ -15,7 +15,7 @@ use self::walk::{Walk, unkept};
 use super::direct;
 use super::state::{Directory, Member, MemoryState, Sink, Source, lay_out};
 use crate::error::{Error, Result};
-use crate::measure::cache;
+use crate::host::cache;
 
 /// Reads all files below `root` into memory.
 ///

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::read;
-use crate::measure::kernel::Kept;
+use crate::host::kernel::Kept;
 use crate::record::Limits;
 
 const ROOT: &str = "/sys/fs/cgroup";

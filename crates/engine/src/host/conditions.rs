@@ -2,10 +2,10 @@
 //! under other limits.
 
 use super::{cgroup, interposed, memory, target};
-use crate::measure::clock;
-use crate::measure::device::BlockDevice;
-use crate::measure::kernel::Fresh;
-use crate::measure::mount;
+use crate::clock;
+use crate::host::block_device::BlockDevice;
+use crate::host::kernel::Fresh;
+use crate::host::mount;
 use crate::record::{Conditions, Mount};
 
 /// Looks round; `mount` is what the target lies on, looked up for each trial: a study may mount what it measures between two.

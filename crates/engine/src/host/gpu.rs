@@ -7,7 +7,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 
 use super::read;
-use crate::device::nvml;
+use crate::host::nvidia::nvml;
 
 /// One graphics or compute accelerator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -207,6 +207,23 @@ fn of_nvidia(gpus: &Path) -> Vec<(String, Option<String>)> {
         (entry.file_name().to_string_lossy().into_owned(), model.map(|model| model.trim().to_string()))
     };
     entries.map(gpu).collect()
+}
+
+/// Numbers of GPUs from a list such as `0`, `0,1`, `0+1` (where a comma means something else) or `0-7`; `None` if it is none.
+pub fn numbers(list: &str) -> Option<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for part in list.split([',', '+']) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = first.trim().parse().ok().zip(last.trim().parse().ok())?;
+        if first > last || last >= 1024 {
+            return None;
+        }
+        numbers.extend(first..=last);
+    }
+    let mut distinct = numbers.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    (distinct.len() == numbers.len()).then_some(numbers)
 }
 
 #[cfg(test)]

@@ -5,31 +5,12 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statvfs, statx};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{chosen, read};
-use crate::measure::device::BlockDevice;
-use crate::measure::mount;
-
-/// What kind of storage a filesystem is, which decides what its figures can mean.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FilesystemClass {
-    /// On a block device of this machine.
-    Disk,
-    /// In memory: nothing is durable, and O_DIRECT means nothing.
-    Memory,
-    /// On other machines (or a hypervisor's shared folder).
-    Network,
-    /// A program of its own behind /dev/fuse.
-    Fuse,
-    /// Layers over other filesystems, as containers have.
-    Overlay,
-    /// None of these.
-    #[default]
-    Other,
-}
+use crate::host::block_device::BlockDevice;
+use crate::host::mount;
+use crate::record::FilesystemClass;
 
 const MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
 const NETWORK: [&str; 17] = [

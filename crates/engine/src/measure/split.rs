@@ -1,8 +1,8 @@
 //! Reads and writes of a mix, apart.
 
 use super::histogram::Histogram;
+use crate::operation::Operation;
 use crate::record;
-use crate::storage::Operation;
 
 /// One direction.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::BLOCK;
-use crate::measure::clock;
+use crate::clock;
 
 /// Odd, so that no two numbers become one: marks look as random as the data around them.
 const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -15,8 +15,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use super::explain;
 use super::folder::Folder;
 use super::limits::LOG_BYTES;
+use crate::cpu::Cpu;
 use crate::error::{Error, Result};
-use crate::measure::cpu::Cpu;
 
 /// Older ones fail on newer kernels, in ways that look like the program's fault.
 const OLDEST: (u32, u32) = (4, 2);

@@ -18,8 +18,8 @@ use super::line::{Heard, Line};
 use super::slots::Slots;
 use super::{TICK, patience};
 use crate::buffer::{Buffer, align_up};
+use crate::clock;
 use crate::error::{Error, Result};
-use crate::measure::clock;
 
 /// The first chunk of an image: most images are smaller.
 pub const FIRST: usize = 64 << 10;

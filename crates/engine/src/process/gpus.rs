@@ -3,8 +3,8 @@
 use std::fs;
 
 use super::patience;
-use crate::device::checkpoint::{self, Checkpoints, State};
 use crate::error::{Error, Result};
+use crate::host::nvidia::checkpoint::{self, Checkpoints, State};
 
 /// The processes of a program that use a GPU.
 pub struct Gpus {

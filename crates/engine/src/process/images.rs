@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::criu::{Criu, Ended, Running};
-use super::dump::{After, DumpOptions};
 use super::folder::Folder;
 use super::gpus::Gpus;
 use super::guard::Guard;
+use super::options::{After, DumpOptions};
 use super::patience;
 use super::peers;
 use super::stats;
 use super::tree::Tree;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::host::threads;
 use crate::record::CriuStats;
-use crate::threads;
 
 /// How a dump or a restore ended.
 #[derive(Clone, Debug)]

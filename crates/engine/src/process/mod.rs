@@ -21,6 +21,7 @@ mod guard;
 pub mod images;
 mod limits;
 mod line;
+pub mod options;
 mod peers;
 pub mod program;
 mod protocol;
@@ -34,7 +35,8 @@ pub mod table;
 pub mod tree;
 mod unix;
 
-pub use dump::{After, DumpOptions, save};
+pub use dump::save;
+pub use options::{After, DumpOptions};
 pub use restore::{Restored, restore};
 pub use table::Table;
 

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-use super::dump::DumpOptions;
+use super::options::DumpOptions;
 use super::tree::{self, Tree};
 use super::unix::{self, Socket};
 use crate::error::{Error, Result};

@@ -11,8 +11,8 @@ use super::line::{Heard, Line};
 use super::serve::Serve;
 use super::{TICK, patience};
 use crate::buffer::Buffer;
+use crate::clock;
 use crate::error::Result;
-use crate::measure::clock;
 
 /// An image on its way into CRIU.
 struct Pipe {

@@ -13,18 +13,19 @@ use super::pump::Pump;
 use super::serve::Serve;
 use super::slots::Slots;
 use super::stats;
-use super::table::{TABLE, Table};
+use super::table::Table;
 use super::tree::{self, Tree};
 use crate::buffer::Pool;
+use crate::checkpoint::inspect::PROCESS_TABLE;
 use crate::checkpoint::restore::{Plan, open};
 use crate::checkpoint::{self, Manifest, RestoreOptions};
+use crate::clock;
 use crate::control::Control;
+use crate::cpu::CpuClock;
 use crate::error::{Error, Result};
-use crate::measure::clock;
-use crate::measure::cpu::CpuClock;
+use crate::host::threads;
 use crate::record::{Phase, ProcessTimes, Stage};
 use crate::storage::Storage;
-use crate::threads;
 
 /// A program that runs again.
 #[derive(Clone, Debug)]
@@ -187,7 +188,7 @@ impl Work {
         match self.rebuilt() {
             Some(pid) if pid == self.root => Ok(()),
             Some(pid) => Err(Error::corrupt(format!(
-                "{TABLE} is damaged: the images are of process {pid}, and not of {}",
+                "{PROCESS_TABLE} is damaged: the images are of process {pid}, and not of {}",
                 self.root
             ))),
             None => Err(Error::failed("criu restore does not say what it has restored").hint("try again")),

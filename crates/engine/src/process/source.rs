@@ -4,23 +4,24 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 
 use super::criu::{Criu, Ended};
-use super::dump::{DumpOptions, Times};
 use super::feed::{Filled, Found, Image, Peer};
 use super::folder::Folder;
 use super::gpus::Gpus;
 use super::guard::Guard;
 use super::limits;
 use super::line::Line;
+use super::options::{DumpOptions, Times};
 use super::peers;
 use super::slots::Slots;
 use super::table::{self, Table};
 use super::tree::Tree;
 use crate::buffer::{Buffer, align_up};
+use crate::checkpoint::inspect::PROCESS_TABLE;
 use crate::checkpoint::state::lay_out;
 use crate::checkpoint::{Cut, Feed, Member, Next, SaveOptions, Source};
+use crate::clock;
 use crate::codec::Piece;
 use crate::error::{Error, Result};
-use crate::measure::clock;
 
 /// A program as a source: its images, as CRIU writes them. When it is dropped, the program goes on, unless it was killed.
 pub struct Dump {
@@ -205,7 +206,7 @@ impl Dump {
         table.check()?;
         let table = serde_json::to_vec(&table).expect("a table is plain data");
         let full = images.iter().filter(|image| image.bytes > 0).map(|image| (image.name.clone(), image.bytes, 0o600));
-        let (members, bytes) = lay_out(full.chain([(table::TABLE.to_string(), table.len() as u64, 0o600)]));
+        let (members, bytes) = lay_out(full.chain([(PROCESS_TABLE.to_string(), table.len() as u64, 0o600)]));
         let mut places = members.iter().map(|member| member.offset);
         let mut starts: Vec<u64> =
             images.iter().map(|image| if image.bytes > 0 { places.next().unwrap_or(0) } else { 0 }).collect();
@@ -223,7 +224,7 @@ impl Dump {
     }
 
     fn rest(&self, state: &mut State) -> Next<Cut> {
-        state.rest.pop().map_or(Next::End, |filled| Next::Take(self.lend(filled, table::TABLE.to_string())))
+        state.rest.pop().map_or(Next::End, |filled| Next::Take(self.lend(filled, PROCESS_TABLE.to_string())))
     }
 
     fn lock(&self, idle: bool) -> Option<MutexGuard<'_, State>> {

@@ -6,12 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::criu;
 use super::limits::{self, IMAGE_BYTES, IMAGES, PIDS, TABLE_BYTES};
+use crate::checkpoint::inspect::PROCESS_TABLE;
 use crate::checkpoint::{Manifest, read};
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 
-/// The member's name.
-pub const TABLE: &str = "savemark-process.json";
 const FORMAT: &str = "savemark-process";
 const VERSION: u32 = 1;
 
@@ -72,14 +71,14 @@ impl Table {
     /// # Errors
     /// `Usage` if files or tensors were saved; `Corrupt` if it is not what was saved.
     pub fn of(storage: &dyn Storage, manifest: &Manifest) -> Result<Self> {
-        let Some(bytes) = read::member(storage, manifest, TABLE, TABLE_BYTES)? else {
+        let Some(bytes) = read::member(storage, manifest, PROCESS_TABLE, TABLE_BYTES)? else {
             return Err(Error::usage("this is not the checkpoint of a process")
                 .hint("to restore files, name the directory to restore them into"));
         };
         let table: Self = serde_json::from_slice(&bytes)
-            .map_err(|e| Error::corrupt(format!("{TABLE} is damaged: it is not a table: {e}")))?;
+            .map_err(|e| Error::corrupt(format!("{PROCESS_TABLE} is damaged: it is not a table: {e}")))?;
         if table.format != FORMAT || table.version != VERSION {
-            return Err(Error::corrupt(format!("{TABLE} has version {} of {}", table.version, table.format))
+            return Err(Error::corrupt(format!("{PROCESS_TABLE} has version {} of {}", table.version, table.format))
                 .hint("restore it with the savemark that wrote it, or a newer one"));
         }
         table.check()?;
@@ -93,7 +92,7 @@ impl Table {
     /// `Corrupt`, with what is odd.
     pub fn check(&self) -> Result<()> {
         let odd = |what: String| {
-            Err(Error::corrupt(format!("{TABLE} is damaged: {what}"))
+            Err(Error::corrupt(format!("{PROCESS_TABLE} is damaged: {what}"))
                 .hint("restore another checkpoint; who has changed this one?"))
         };
         let processes: HashSet<i32> = self.processes.iter().copied().collect();
@@ -111,7 +110,9 @@ impl Table {
         if self.files.len() > IMAGES {
             return odd(format!("it names more than {IMAGES} images"));
         }
-        if let Some(file) = self.files.iter().find(|file| !limits::is_image_name(&file.name) || file.name == TABLE) {
+        if let Some(file) =
+            self.files.iter().find(|file| !limits::is_image_name(&file.name) || file.name == PROCESS_TABLE)
+        {
             return odd(format!("no image of CRIU is called {:?}", file.name));
         }
         match self.files.iter().find(|file| file.bytes > IMAGE_BYTES) {
@@ -124,10 +125,10 @@ impl Table {
     fn check_images(&self, manifest: &Manifest) -> Result<()> {
         let full = self.files.iter().filter(|file| file.bytes > 0);
         let mut named: HashMap<&str, u64> = full.map(|file| (file.name.as_str(), file.bytes)).collect();
-        let others = manifest.members.iter().filter(|member| member.name != TABLE);
+        let others = manifest.members.iter().filter(|member| member.name != PROCESS_TABLE);
         for member in others {
             if named.remove(member.name.as_str()) != Some(member.bytes) {
-                return Err(Error::corrupt(format!("{TABLE} does not tell of the image {:?}", member.name)));
+                return Err(Error::corrupt(format!("{PROCESS_TABLE} does not tell of the image {:?}", member.name)));
             }
         }
         match named.keys().next() {
@@ -171,7 +172,7 @@ mod tests {
             ("778 is not one", Table { gpus: vec![778], ..table() }),
             ("no image", Table { files: vec![image("../../etc/passwd")], ..table() }),
             ("no image", Table { files: vec![image("a/b")], ..table() }),
-            ("no image", Table { files: vec![image(TABLE)], ..table() }),
+            ("no image", Table { files: vec![image(PROCESS_TABLE)], ..table() }),
             ("bytes", Table { files: vec![Image { bytes: u64::MAX, ..image("a") }], ..table() }),
         ];
         for (word, wrong) in all {

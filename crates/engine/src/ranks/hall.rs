@@ -18,8 +18,8 @@ use self::board::{Board, HEAD};
 use self::wait::{Wait, Word};
 use super::START;
 use super::shared::{Address, Shared};
+use crate::clock;
 use crate::error::Result;
-use crate::measure::clock;
 
 /// Numbers that a rank can say.
 const ROOM: usize = 64;

@@ -3,8 +3,6 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::host::FilesystemClass;
-
 /// What can make a figure of this process on this machine untrue or not the storage's own.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Conditions {
@@ -59,4 +57,23 @@ pub struct Mount {
     pub options: String,
     /// What kind of storage it is.
     pub class: FilesystemClass,
+}
+
+/// What kind of storage a filesystem is, which decides what its figures can mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FilesystemClass {
+    /// On a block device of this machine.
+    Disk,
+    /// In memory: nothing is durable, and O_DIRECT means nothing.
+    Memory,
+    /// On other machines (or a hypervisor's shared folder).
+    Network,
+    /// A program of its own behind /dev/fuse.
+    Fuse,
+    /// Layers over other filesystems, as containers have.
+    Overlay,
+    /// None of these.
+    #[default]
+    Other,
 }

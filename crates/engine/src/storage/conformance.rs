@@ -227,7 +227,7 @@ fn the_path_taken_is_told() {
 #[test]
 fn memory_filesystems_refuse_direct_and_nothing_is_written() {
     let shm = Path::new("/dev/shm");
-    if crate::measure::mount::of(shm).is_none_or(|m| m.filesystem != "tmpfs") {
+    if crate::host::mount::of(shm).is_none_or(|m| m.filesystem != "tmpfs") {
         eprintln!("skipped: /dev/shm is not a tmpfs here");
         return;
     }

@@ -17,8 +17,9 @@ use rustix::fs::{OFlags, statvfs};
 use self::file::DirectoryFile;
 use super::{File, Lock, NotPut, Queue, SMALL_BYTES, Storage, too_long};
 use crate::buffer::{ALIGN, Arena};
+use crate::clock;
 use crate::error::{Error, Result};
-use crate::measure::{cache, clock, extents, mount};
+use crate::host::{cache, extents, mount};
 use crate::random::random;
 use crate::record::{Cache, Extents, PathTaken};
 

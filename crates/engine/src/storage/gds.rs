@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use super::directory::{Directory, Queueing};
 use super::synchronous::{Calls, Synchronous};
-use super::{File, Op, Operation, Queue, io_error};
+use super::{File, Op, Queue, io_error};
 use crate::buffer::{Arena, Buffer};
-use crate::device::cuda::{self, Gpu, Memory, Pinned};
-use crate::device::cufile::{self, Handle, Mode, Registered};
-use crate::device::nvidia_fs;
 use crate::error::{Error, Result};
 use crate::host::gpu;
+use crate::host::nvidia::cuda::{self, Gpu, Memory, Pinned};
+use crate::host::nvidia::cufile::{self, Handle, Mode, Registered};
+use crate::operation::Operation;
 use crate::record::PathTaken;
 
 /// The way between files and the GPU.
@@ -76,7 +76,7 @@ impl GdsOptions {
 
     fn numbers(&self) -> Result<Vec<u32>> {
         let wrong = || Error::usage(format!("gpus: `{}` is no list of GPUs", self.gpus)).hint("write 0, 0,1 or 0-7");
-        crate::checkpoint::gpu::numbers(&self.gpus).ok_or_else(wrong)
+        crate::host::gpu::numbers(&self.gpus).ok_or_else(wrong)
     }
 }
 
@@ -109,11 +109,6 @@ fn gpus(options: &GdsOptions) -> Result<Vec<Gpu>> {
         _ => {}
     }
     Ok(found)
-}
-
-/// Bytes that went straight between devices and GPUs since the driver was loaded, where it counts them.
-pub fn direct_bytes() -> Option<u64> {
-    nvidia_fs::moved_bytes(Path::new(nvidia_fs::STATISTICS))
 }
 
 struct Gpus {

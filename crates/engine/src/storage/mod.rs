@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::buffer::{ALIGN, Arena, Buffer};
 use crate::error::{Error, Result};
+use crate::operation::Operation;
 use crate::record::{Cache, Extents, PathTaken};
-use crate::trial::named;
+use crate::schema::named;
 
 #[cfg(test)]
 mod conformance;
@@ -243,26 +244,6 @@ pub trait File: Any + Send + Sync {
     }
 }
 
-/// Direction of an I/O.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Operation {
-    /// From storage to memory.
-    Read,
-    /// From memory to storage.
-    Write,
-}
-
-impl Operation {
-    /// `read` or `write`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
-}
-
 /// One I/O of the first `len` bytes of `buffer`.
 #[derive(Debug)]
 pub struct Op {
@@ -300,7 +281,7 @@ pub trait Queue {
     /// Takes an I/O; fails only if more than the queue's depth are in flight.
     fn submit(&mut self, op: Op) -> Result<()>;
     /// Starts what was submitted, waits until at least `min` I/Os have completed (0: does not wait), and appends all that have.
-    /// Returns when it saw them, as [`crate::measure::clock::now`] tells it.
+    /// Returns when it saw them, as [`crate::clock::now`] tells it.
     fn wait(&mut self, min: usize, done: &mut Vec<Completion>) -> Result<u64>;
     /// As [`Queue::wait`] for one I/O, but only until `until_ns`.
     fn wait_until(&mut self, until_ns: u64, done: &mut Vec<Completion>) -> Result<u64>;

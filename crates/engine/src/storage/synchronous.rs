@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Completion, File, Op, Operation, Queue, io_error};
+use super::{Completion, File, Op, Queue, io_error};
+use crate::clock;
 use crate::error::Result;
-use crate::measure::clock;
+use crate::operation::Operation;
 
 /// Calls that move the bytes of an I/O, and return when they have.
 pub trait Calls {

@@ -11,6 +11,7 @@ mod content;
 mod files;
 mod flush;
 pub mod geometry;
+mod mover;
 mod options;
 mod paced;
 mod pattern;
@@ -22,6 +23,5 @@ mod workload;
 #[cfg(test)]
 mod tests;
 
-pub use flush::Sync;
-pub use options::{BlockOptions, Order};
+pub use options::{BlockOptions, Order, Sync};
 pub(super) use workload::Block;

@@ -7,14 +7,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Workload;
+use crate::bench::Bench;
 use crate::checkpoint::limits::{SHARDS, check_chunk};
 use crate::checkpoint::state::MemoryState;
-use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source, gpu as device};
+use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source};
 use crate::codec::{self, CodecName};
 use crate::error::{Error, Result};
+use crate::host::gpu::numbers;
 use crate::ranks::Sharing;
 use crate::record::{PathTaken, Phase};
-use crate::run::Bench;
 use crate::size::Size;
 use crate::storage::Storage;
 
@@ -105,7 +106,7 @@ impl CheckpointOptions {
         };
         let wrong =
             || Error::usage(format!("state: `{list}` is no list of GPUs")).hint("write gpu, gpu:0,1 or gpu:0-7");
-        device::numbers(list).map(Some).ok_or_else(wrong)
+        numbers(list).map(Some).ok_or_else(wrong)
     }
 }
 

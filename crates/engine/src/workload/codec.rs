@@ -7,17 +7,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Workload;
+use crate::bench::Bench;
 use crate::buffer::{Arena, align_up};
 use crate::checkpoint::Source;
 use crate::checkpoint::limits::check_chunk;
 use crate::checkpoint::state::{MemoryState, pieces};
+use crate::clock;
 use crate::codec::{self, CodecName};
 use crate::error::{Error, Result};
-use crate::measure::clock;
 use crate::phase::{self, Watch};
 use crate::ranks::Sharing;
 use crate::record::Phase;
-use crate::run::Bench;
 use crate::size::Size;
 use crate::worker::{Meter, timed};
 

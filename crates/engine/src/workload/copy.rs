@@ -14,18 +14,19 @@ use serde::{Deserialize, Serialize};
 use self::job::{Job, Names};
 use super::block::Sync;
 use super::{Workload, own_calls};
+use crate::bench::Bench;
 use crate::buffer::{ALIGN, align_up};
+use crate::clock;
+use crate::common::Common;
 use crate::error::{Error, Result};
-use crate::measure::{clock, content};
+use crate::host::evidence;
 use crate::payload;
+use crate::payload::content;
 use crate::phase::{self, Watch};
 use crate::record::{Cache, PathTaken, Payload, Phase};
-use crate::run::Bench;
 use crate::size::Size;
 use crate::storage::Storage;
 use crate::storage::posix::{self, PosixOptions};
-use crate::trial::Common;
-use crate::witness;
 
 /// Options of `copy`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -173,7 +174,7 @@ impl<'a> Copy<'a> {
     fn payload(&self) -> Result<Payload> {
         let first = self.paths("copy").into_iter().take(16).collect::<Vec<_>>();
         if self.options.file_size.0 >= content::BLOCK as u64 {
-            witness::content(&first)
+            evidence::content(&first)
         } else {
             Ok(Payload::default())
         }

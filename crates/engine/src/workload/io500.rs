@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use super::Workload;
 use super::block::geometry::{Geometry, Sharing};
 use super::metadata::{Metadata, Name, Naming};
+use crate::bench::Bench;
 use crate::error::{Error, Kind, Result};
 use crate::phase::Watch;
 use crate::ranks::Sharing as Ranks;
 use crate::record::{PathTaken, Phase};
-use crate::run::Bench;
 
 mod find;
 mod options;

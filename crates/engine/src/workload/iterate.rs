@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Workload, own_calls};
+use crate::bench::Bench;
+use crate::clock;
 use crate::control::Control;
+use crate::cpu::CpuClock;
 use crate::error::{Error, Result};
-use crate::measure::clock;
-use crate::measure::cpu::CpuClock;
 use crate::phase::{self, Team, Watch};
 use crate::record::{PathTaken, Phase, Stage, Worker};
-use crate::run::Bench;
 use crate::size::Span;
 use crate::worker::Meter;
 
@@ -25,6 +25,7 @@ mod file;
 mod grid;
 mod meeting;
 mod policy;
+mod spent;
 mod turn;
 pub mod witness;
 
@@ -32,7 +33,8 @@ use commit::Commit;
 use grid::Grid;
 use meeting::Meeting;
 pub use policy::{Lasts, Policy};
-use turn::{Spent, Turn};
+use spent::Spent;
+use turn::Turn;
 use witness::Witness;
 
 /// Options of `iterate`.

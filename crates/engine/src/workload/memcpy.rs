@@ -4,13 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Workload;
+use crate::bench::Bench;
 use crate::buffer::Arena;
+use crate::clock;
 use crate::error::{Error, Result};
-use crate::measure::clock;
 use crate::phase::{self, Watch};
 use crate::ranks::Sharing;
 use crate::record::Phase;
-use crate::run::Bench;
 use crate::size::Size;
 use crate::worker::Meter;
 

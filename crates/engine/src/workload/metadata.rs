@@ -13,11 +13,11 @@ use super::block::Sync;
 use super::checkpoint::CacheState;
 use super::wear_out::WearOut;
 use super::{Workload, own_calls};
+use crate::bench::Bench;
 use crate::error::{Error, Result};
 use crate::phase::{self, Watch};
 use crate::ranks::{Placement, Sharing};
 use crate::record::{Cache, PathTaken, Phase, Stage};
-use crate::run::Bench;
 use crate::size::{Size, Span};
 
 mod guard;
@@ -342,8 +342,8 @@ fn failed(what: &str, directory: &Path, name: &std::ffi::CStr, error: rustix::io
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::common::Common;
     use crate::testing::disk;
-    use crate::trial::Common;
     use crate::worker::Meter;
 
     #[test]

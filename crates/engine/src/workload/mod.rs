@@ -5,11 +5,11 @@
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
+use crate::bench::Bench;
 use crate::error::Result;
 use crate::ranks::Sharing;
 use crate::record::{PathTaken, Phase};
-use crate::run::Bench;
-use crate::trial::named;
+use crate::schema::named;
 
 pub mod block;
 pub mod checkpoint;

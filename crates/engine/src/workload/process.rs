@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::Workload;
 use super::checkpoint::check_none;
+use crate::bench::Bench;
 use crate::checkpoint::tree::TreeSource;
 use crate::checkpoint::tree_sink::TreeSink;
 use crate::checkpoint::{self, MANIFEST};
+use crate::clock;
 use crate::error::{Error, Result};
-use crate::measure::clock;
 use crate::phase::Watch;
 use crate::process::criu::{Criu, Ended};
 use crate::process::folder::Folder;
@@ -17,7 +18,6 @@ use crate::process::program::Program;
 use crate::process::tree::{self, Tree};
 use crate::process::{self, After, DumpOptions, images};
 use crate::record::{PathTaken, Phase, ProcessTimes};
-use crate::run::Bench;
 
 mod options;
 mod subject;

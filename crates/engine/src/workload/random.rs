@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::block::{Block, BlockOptions, Order};
 use crate::error::Result;
+use crate::operation::Operation;
 use crate::size::{Size, Span};
-use crate::storage::Operation;
 
 /// Options of `random`. Each worker picks offsets in the whole file, or in all of its own; without a duration as many as there
 /// are blocks.

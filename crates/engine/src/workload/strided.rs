@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::block::{Block, BlockOptions, Order};
 use crate::error::{Error, Result};
+use crate::operation::Operation;
 use crate::size::Size;
-use crate::storage::Operation;
 
 /// Options of `strided`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,8 +4,9 @@ use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use savemark_engine::buffer::Arena;
+use savemark_engine::operation::Operation;
 use savemark_engine::record::{Cache, PathTaken};
-use savemark_engine::storage::{Completion, File, Lock, NotPut, Op, Operation, Queue};
+use savemark_engine::storage::{Completion, File, Lock, NotPut, Op, Queue};
 
 pub struct Failing {
     inner: Arc<dyn Storage>,

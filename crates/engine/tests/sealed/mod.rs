@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use savemark_engine::buffer::Pool;
 use savemark_engine::checkpoint::state::GeneratedState;
-use savemark_engine::checkpoint::{self, MANIFEST, Manifest, SaveOptions, digest};
+use savemark_engine::checkpoint::{self, MANIFEST, Manifest, SaveOptions};
 use savemark_engine::codec::CodecName;
 use savemark_engine::control::Control;
+use savemark_engine::digest::digest;
 use savemark_engine::payload::PayloadKind;
 use savemark_engine::storage::{Storage, memory::Memory};
 use serde_json::Value;

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::state::{GpuState, Home};
-use crate::device::cuda::{Event, Gpu, Stream};
 use crate::error::Result;
+use crate::host::nvidia::cuda::{Event, Gpu, Stream};
 
 /// Streams of a GPU: one copy starts while the other moves bytes.
 const STREAMS: usize = 2;

@@ -8,8 +8,8 @@ use super::staging::Staging;
 use super::state::GpuState;
 use crate::buffer::Buffer;
 use crate::checkpoint::state::{Member, Sink};
-use crate::device::cuda::Event;
 use crate::error::{Error, Result};
+use crate::host::nvidia::cuda::Event;
 
 const HELD: &str = "no panic while held";
 

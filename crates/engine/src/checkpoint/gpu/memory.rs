@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::state::{Extent, GpuState};
 use crate::buffer::{ALIGN, Arena, Owner};
 use crate::checkpoint::state::{Member, lay_out};
-use crate::device::cuda::{self, Memory};
 use crate::error::{Error, Result};
+use crate::host::nvidia::cuda::{self, Memory};
 use crate::payload::{self, PayloadKind};
 
 /// Filled and read back in pieces of this size.

@@ -21,11 +21,11 @@ use crate::buffer::Pool;
 use crate::control::Control;
 use crate::error::Result;
 use crate::host;
+use crate::host::threads;
 use crate::ranks::Placement;
 use crate::record::Phase;
 use crate::size::Size;
 use crate::storage::Storage;
-use crate::threads;
 
 /// How much pinned memory there may be.
 #[derive(Clone, Copy, Debug)]
@@ -122,23 +122,6 @@ const RESTORE_MOST: u64 = 1 << 30;
 
 fn available() -> u64 {
     host::available_bytes().unwrap_or(u64::MAX)
-}
-
-/// Numbers of GPUs from a list such as `0`, `0,1`, `0+1` (where a comma means something else) or `0-7`; `None` if it is none.
-pub fn numbers(list: &str) -> Option<Vec<u32>> {
-    let mut numbers = Vec::new();
-    for part in list.split([',', '+']) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = first.trim().parse().ok().zip(last.trim().parse().ok())?;
-        if first > last || last >= 1024 {
-            return None;
-        }
-        numbers.extend(first..=last);
-    }
-    let mut distinct = numbers.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    (distinct.len() == numbers.len()).then_some(numbers)
 }
 
 #[cfg(test)]

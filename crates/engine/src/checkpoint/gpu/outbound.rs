@@ -13,12 +13,12 @@ use super::state::GpuState;
 use crate::buffer::Buffer;
 use crate::checkpoint::Cut;
 use crate::checkpoint::state::{Feed, Member, Next, Source, pieces};
+use crate::clock;
 use crate::codec::Piece;
 use crate::control::Control;
-use crate::device::cuda::Event;
 use crate::error::{Error, Result};
 use crate::host::gpu::run_near;
-use crate::measure::clock;
+use crate::host::nvidia::cuda::Event;
 
 /// Copies under way on one GPU: enough that it never waits for us.
 const IN_FLIGHT: usize = 16;

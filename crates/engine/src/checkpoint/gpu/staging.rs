@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use crate::buffer::{Arena, Buffer, Owner, align_up};
-use crate::device::cuda::{Gpu, Pinned};
 use crate::error::Result;
+use crate::host::nvidia::cuda::{Gpu, Pinned};
 
 /// It grows by so much at a time: pinning in small pieces costs a call of the kernel for each.
 const BLOCK: usize = 64 << 20;

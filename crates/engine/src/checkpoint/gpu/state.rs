@@ -6,8 +6,8 @@ use crate::buffer::{Owner, align_up};
 use crate::checkpoint::cut::{Cut, cut};
 use crate::checkpoint::segments::Segment;
 use crate::checkpoint::state::Member;
-use crate::device::cuda::{self, Address, Gpu};
 use crate::error::{Error, Result};
+use crate::host::nvidia::cuda::{self, Address, Gpu};
 
 /// Memory of a GPU, and where it lies in the state.
 #[derive(Clone, Copy, Debug)]

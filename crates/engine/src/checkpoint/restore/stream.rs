@@ -8,11 +8,12 @@ use super::{Job, Plan, bad_at};
 use crate::buffer::{Arena, Buffer, align_up};
 use crate::checkpoint::manifest::Chunk;
 use crate::checkpoint::state::{Next, pieces};
-use crate::checkpoint::{digest, digest_in_parts};
+use crate::clock;
 use crate::codec::{self, Codec};
+use crate::digest::{digest, in_parts};
 use crate::error::{Error, Result};
-use crate::measure::clock;
-use crate::storage::{Completion, Op, Operation, Queue};
+use crate::operation::Operation;
+use crate::storage::{Completion, Op, Queue};
 use crate::worker::{Meter, timed};
 
 /// An extent on its way in, and where it goes.
@@ -169,7 +170,7 @@ impl<'a> Stream<'a> {
     /// Hands on what is only being verified, to a sink that nobody reads before the end: each byte comes from memory once.
     fn digest_and_hand_on(&self, chunk: &Chunk, extent: &[u8]) -> Result<u64> {
         let (user, padding) = extent.split_at(chunk.user_bytes as usize);
-        let mut digest = digest_in_parts();
+        let mut digest = in_parts();
         self.job.sink.write_seen(chunk.offset, user, &mut |part| digest.update(part))?;
         digest.update(padding);
         Ok(digest.finalize())

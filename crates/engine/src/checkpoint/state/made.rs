@@ -6,10 +6,10 @@ use super::{Member, Sink, Source, lay_out};
 use crate::buffer::{ALIGN, Arena, Buffer, align_up};
 use crate::checkpoint::settle::settle;
 use crate::error::{Error, Result};
-use crate::measure::written::Written;
+use crate::parallel;
 use crate::payload::marks::Marks;
+use crate::payload::written::Written;
 use crate::payload::{self, BLOCK, PayloadKind};
-use crate::threads;
 
 /// What one CPU generates before it takes the next part.
 const PART: usize = 4 << 20;
@@ -27,7 +27,7 @@ impl MemoryState {
     pub fn generate(kind: PayloadKind, seed: u64, bytes: u64) -> Result<Self> {
         let mut state = Self::empty(bytes)?;
         (state.members, state.bytes) = lay_out([("state.bin".to_string(), bytes, 0o644)]);
-        threads::share_out((bytes as usize).div_ceil(PART), |part| {
+        parallel::share_out((bytes as usize).div_ceil(PART), |part| {
             let start = part * PART;
             let len = (bytes as usize - start).min(PART);
             // SAFETY: the arena is new, and this range of it no other thread's.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
+use crate::clock;
 use crate::error::{Error, Result};
-use crate::measure::clock;
 
 const PARTIAL: &str = ".partial-";
 /// How often a folder is made anew because a sweep was faster than its lock.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::thread::futex::{self, Flags};
 use rustix::thread::sched_yield;
 
-use crate::measure::clock;
+use crate::clock;
 
 /// For so long it is looked: longer than waking up takes, too short to disturb who still measures.
 const LOOK_NS: u64 = 100_000;

@@ -15,7 +15,9 @@ use object_store::client::{
 };
 
 use super::client;
-use super::place::{Store, again};
+use super::reason::DIFFERENT;
+use super::retry::again;
+use super::store::Store;
 
 const CHECKSUM: &str = "x-amz-checksum-crc64nvme";
 
@@ -86,9 +88,6 @@ impl Comparing {
         }
     }
 }
-
-/// What is said when the server stored something else; [`super::reason`] knows it.
-pub const DIFFERENT: &str = "the server found another checksum than was sent";
 
 impl HttpService for Comparing {
     fn call<'s, 'f>(

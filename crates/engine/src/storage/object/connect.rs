@@ -5,30 +5,24 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, Checksum};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum};
 use object_store::azure::MicrosoftAzureBuilder;
-use object_store::client::{HttpClient, HttpConnector};
+use object_store::client::HttpConnector;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use reqwest::Certificate;
 
+use super::address::Address;
 use super::client::Connector;
 use super::confirm::{self, Later, Writer};
 use super::endpoint::Endpoint;
 use super::environment::Environment;
-use super::place::{Place, Store};
+use super::place::Place;
 use super::stop::Stop;
+use super::store::{S3, Store};
 use super::{ObjectOptions, reason, runtime};
 use crate::error::{Error, Result};
-
-/// What only S3 has: enough to sign a request that object_store does not know.
-pub struct S3 {
-    pub store: Arc<AmazonS3>,
-    pub bucket_url: String,
-    pub region: String,
-    pub client: HttpClient,
-}
 
 pub fn connect(options: &ObjectOptions, url: &str, environment: &Environment) -> Result<Place> {
     // The one thing object_store leaves open is rustls' cryptography. Somebody else's choice is as good.
@@ -74,12 +68,15 @@ pub fn connect(options: &ObjectOptions, url: &str, environment: &Environment) ->
     Ok(Place {
         writer: Writer { store: Arc::clone(&store), signed, unconfirmed },
         store,
-        s3,
-        url: url.trim_end_matches('/').to_string(),
-        bucket: bucket.to_string(),
         prefix,
-        endpoint,
-        options: options.clone(),
+        address: Address {
+            url: url.trim_end_matches('/').to_string(),
+            bucket: bucket.to_string(),
+            endpoint,
+            region: s3.as_ref().map(|s3| s3.region.clone()),
+            options: options.clone(),
+        },
+        s3,
         stop: Arc::new(Stop::new(runtime::with_threads(options.client_threads())?)),
     })
 }

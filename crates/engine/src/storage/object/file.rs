@@ -8,7 +8,8 @@ use super::place::Place;
 use super::upload::Upload;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::storage::{File, Operation, io_error};
+use crate::operation::Operation;
+use crate::storage::{File, io_error};
 
 const HELD: &str = "no panic while held";
 

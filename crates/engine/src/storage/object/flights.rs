@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 
 use super::stop::Stop;
+use crate::clock;
 use crate::error::{Error, Result};
-use crate::measure::clock;
 use crate::storage::Completion;
 
 /// When a request was submitted, and how it ended. None for what needed no answer: its time is no latency.

@@ -3,26 +3,21 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt;
-use object_store::list::{PaginatedListOptions, PaginatedListStore};
-use object_store::multipart::MultipartStore;
+use object_store::list::PaginatedListOptions;
 use object_store::path::Path;
-use object_store::{GetOptions, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{GetOptions, ListResult, ObjectMeta, ObjectStoreExt, PutPayload};
 
+use super::address::Address;
 use super::confirm::Writer;
-use super::connect::S3;
 use super::pages::{self, Pages};
+use super::reason;
+use super::retry::{again, pause};
 use super::stop::Stop;
-use super::{ObjectOptions, reason};
+use super::store::{S3, Store};
 use crate::error::{Error, Result};
-use crate::measure::clock;
 use crate::storage::{SMALL_BYTES, too_long};
-
-/// What a bucket's client can do.
-pub trait Store: ObjectStore + MultipartStore + PaginatedListStore {}
-impl<T: ObjectStore + MultipartStore + PaginatedListStore> Store for T {}
 
 /// The objects below a URL.
 pub struct Place {
@@ -30,13 +25,8 @@ pub struct Place {
     /// What puts bytes there.
     pub writer: Writer,
     pub s3: Option<S3>,
-    /// As it was given; without credentials, by [`super::connect`].
-    pub url: String,
-    pub bucket: String,
     pub prefix: Path,
-    /// Host and port.
-    pub endpoint: String,
-    pub options: ObjectOptions,
+    pub address: Address,
     /// Waits on the runtime of this place.
     pub stop: Arc<Stop>,
 }
@@ -79,7 +69,7 @@ impl Place {
 
     /// Its URL, for messages; without a name, that of the prefix.
     pub fn url_of(&self, name: &str) -> String {
-        if name.is_empty() { self.url.clone() } else { format!("{}/{name}", self.url) }
+        if name.is_empty() { self.address.url.clone() } else { format!("{}/{name}", self.address.url) }
     }
 
     /// Does a request and waits; repeats what object_store does not.
@@ -87,7 +77,7 @@ impl Place {
     where
         F: Future<Output = object_store::Result<T>>,
     {
-        self.stop.wait(again(self.options.retries, request))?.map_err(|e| self.explain(what, name, &e))
+        self.stop.wait(again(self.address.options.retries, request))?.map_err(|e| self.explain(what, name, &e))
     }
 
     /// Replaces the object `name`, in one request.
@@ -97,13 +87,13 @@ impl Place {
             let (key, payload) = (key.clone(), payload.clone());
             async move { store.put(&key, payload).await }
         };
-        let done = self.stop.wait(self.writer.send(self.options.retries, put))?;
+        let done = self.stop.wait(self.writer.send(self.address.options.retries, put))?;
         done.map(drop).map_err(|e| self.explain(what, name, &e))
     }
 
     /// The error as a sentence with a hint.
     pub fn explain(&self, what: &str, name: &str, error: &object_store::Error) -> Error {
-        reason::explain(what, &self.url_of(name), self, error)
+        reason::explain(what, &self.url_of(name), &self.address, error)
     }
 
     /// There is no object `name`.
@@ -115,7 +105,7 @@ impl Place {
     /// Length of the object `name`, if it exists.
     pub fn head(&self, name: &str) -> Result<Option<u64>> {
         let key = self.key(name);
-        let found = self.stop.wait(again(self.options.retries, || self.store.head(&key)))?;
+        let found = self.stop.wait(again(self.address.options.retries, || self.store.head(&key)))?;
         present(found.map(|meta| meta.size)).map_err(|e| self.explain("look at", name, &e))
     }
 
@@ -131,7 +121,7 @@ impl Place {
             let bytes = found.bytes().await?;
             if bytes.len() as u64 == size { Ok(Ok(bytes.into())) } else { Err(cut(bytes.len() as u64, size)) }
         };
-        let found = present(self.stop.wait(again(self.options.retries, read))?);
+        let found = present(self.stop.wait(again(self.address.options.retries, read))?);
         let found = found.map_err(|e| self.explain("read", name, &e))?;
         found.transpose().map_err(|size| too_long(self.url_of(name).as_ref(), size))
     }
@@ -175,7 +165,12 @@ impl Place {
     }
 
     fn explained<T>(&self, result: object_store::Result<T>) -> Result<T> {
-        reason::result(result, "list", self, "")
+        self.explain_if(result, "list", "")
+    }
+
+    /// The result, its error as a sentence with a hint.
+    pub fn explain_if<T>(&self, result: object_store::Result<T>, what: &str, name: &str) -> Result<T> {
+        result.map_err(|e| self.explain(what, name, &e))
     }
 
     /// Removes every object below the prefix, `last` at the end.
@@ -183,7 +178,7 @@ impl Place {
         let last = self.key(last);
         let (mut removed, mut has_last) = (0, false);
         let mut remove = |key: &Path| {
-            let gone = self.stop.wait(again(self.options.retries, || self.store.delete(key)))?;
+            let gone = self.stop.wait(again(self.address.options.retries, || self.store.delete(key)))?;
             present(gone).map_err(|e| self.explain("remove", key.filename().unwrap_or_default(), &e))?;
             removed += 1;
             Ok(())
@@ -209,7 +204,7 @@ impl Place {
                 Ok(_) => break,
                 Err(e) => e,
             };
-            if tries == self.options.retries || !reason::is_passing(&error) {
+            if tries == self.address.options.retries || !reason::is_passing(&error) {
                 return Err(error);
             }
             tries += 1;
@@ -239,30 +234,6 @@ impl Place {
         }
         Ok(size)
     }
-}
-
-/// Repeats a request whose error may pass and that object_store has not repeated itself: an answer that was cut.
-pub async fn again<T, F: Future<Output = object_store::Result<T>>>(
-    retries: u32,
-    request: impl Fn() -> F,
-) -> object_store::Result<T> {
-    let mut tries = 0;
-    loop {
-        match request().await {
-            Err(e) if tries < retries && reason::is_passing(&e) => {
-                tries += 1;
-                pause(tries).await;
-            }
-            result => return result,
-        }
-    }
-}
-
-/// Twice as long each time, up to 10 s, with jitter.
-async fn pause(tries: u32) {
-    let longest_ms = (50u64 << tries.min(8)).min(10_000);
-    let jitter = clock::unix_now() / 1000 % longest_ms;
-    tokio::time::sleep(Duration::from_millis(longest_ms / 2 + jitter / 2)).await;
 }
 
 /// `None` where there is no such object.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::file::{ObjectFile, foreign};
 use super::flights::Flights;
 use super::place::Place;
+use crate::clock;
 use crate::error::Result;
-use crate::measure::clock;
-use crate::storage::{Completion, File, Op, Operation, Queue};
+use crate::operation::Operation;
+use crate::storage::{Completion, File, Op, Queue};
 
 /// A queue on objects.
 pub struct ObjectQueue {

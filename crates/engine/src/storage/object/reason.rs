@@ -6,10 +6,9 @@ use std::path::Path;
 use object_store::Error as StoreError;
 use object_store::client::{HttpError, HttpErrorKind};
 
+use super::address::Address;
 use super::client::Unacceptable;
-use super::confirm::DIFFERENT;
-use super::place::Place;
-use crate::error::{Error, Result};
+use crate::error::Error;
 
 /// Whether there is no such object (a missing bucket is something else).
 pub fn is_missing(error: &StoreError) -> bool {
@@ -33,6 +32,9 @@ pub fn is_passing(error: &StoreError) -> bool {
     is_altered(&text) || (cut || broken) && !text.contains(" retries, max_retries")
 }
 
+/// What is said when the server stored something else.
+pub const DIFFERENT: &str = "the server found another checksum than was sent";
+
 /// Whether the bytes that arrived are not those that were sent.
 fn is_altered(text: &str) -> bool {
     const CODES: [&str; 3] = ["BadDigest", "XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch"];
@@ -40,8 +42,8 @@ fn is_altered(text: &str) -> bool {
 }
 
 /// The error as a sentence.
-pub fn explain(what: &str, url: &str, place: &Place, error: &StoreError) -> Error {
-    let mut told = tell(what, url, place, error);
+pub fn explain(what: &str, url: &str, address: &Address, error: &StoreError) -> Error {
+    let mut told = tell(what, url, address, error);
     told.hint = told.hint.map(|hint| in_words_of(url, &hint));
     told
 }
@@ -97,22 +99,22 @@ fn in_words_of(url: &str, hint: &str) -> String {
     words.iter().fold(hint.to_string(), |hint, (theirs, own)| hint.replace(theirs, own))
 }
 
-fn tell(what: &str, url: &str, place: &Place, error: &StoreError) -> Error {
+fn tell(what: &str, url: &str, address: &Address, error: &StoreError) -> Error {
     let text = text_of(error);
     let code = code_of(&text).unwrap_or_default();
     let failed = |why: String| Error::failed(format!("cannot {what} {url}: {why}"));
-    let server = &place.endpoint;
+    let server = &address.endpoint;
     if let Some(why) = unacceptable(error) {
-        return refused_by_client(what, url, place, why);
+        return refused_by_client(what, url, address, why);
     }
     if code == "NoSuchBucket" {
-        return failed(format!("there is no bucket `{}` at {server}", place.bucket))
+        return failed(format!("there is no bucket `{}` at {server}", address.bucket))
             .hint("check its name, AWS_REGION and AWS_ENDPOINT_URL, or make it: aws s3 mb");
     }
     if is_missing(error) {
         return Error::io(what, Path::new(url), std::io::Error::from_raw_os_error(libc::ENOENT)).hint("check the URL");
     }
-    if let Some((why, hint)) = by_code(&code, place).or_else(|| by_text(&text, place)) {
+    if let Some((why, hint)) = by_code(&code, address).or_else(|| by_text(&text, address)) {
         return failed(why).hint(hint);
     }
     if is_altered(&text) {
@@ -129,23 +131,23 @@ fn tell(what: &str, url: &str, place: &Place, error: &StoreError) -> Error {
             "the credentials need s3:ListBucket, GetObject, PutObject, DeleteObject and AbortMultipartUpload here",
         ),
         507 => failed(format!("{server} has no room{named}")).hint("free some space there, or use a smaller --size"),
-        500.. => failed(format!("{server} still answers {status}{named} after {} retries", place.options.retries))
+        500.. => failed(format!("{server} still answers {status}{named} after {} retries", address.options.retries))
             .hint("the server is overloaded or broken: lower --concurrency, raise --retries, or look at its log"),
         _ => failed(format!("{server} answers {status}{named}")),
     }
 }
 
 /// An answer that was not taken.
-fn refused_by_client(what: &str, url: &str, place: &Place, why: &Unacceptable) -> Error {
-    let (server, is_s3) = (&place.endpoint, place.s3.is_some());
+fn refused_by_client(what: &str, url: &str, address: &Address, why: &Unacceptable) -> Error {
+    let (server, is_s3) = (&address.endpoint, address.region.is_some());
     let failed = |why: String| Error::failed(format!("cannot {what} {url}: {why}"));
     match why {
         Unacceptable::Redirect { region: Some(region), .. } => {
-            let (why, _) = by_code("PermanentRedirect", place).unwrap_or_default();
+            let (why, _) = by_code("PermanentRedirect", address).unwrap_or_default();
             failed(why).hint(format!("set AWS_REGION={region}"))
         }
         Unacceptable::Redirect { to: None, .. } if is_s3 => {
-            let (why, hint) = by_code("PermanentRedirect", place).unwrap_or_default();
+            let (why, hint) = by_code("PermanentRedirect", address).unwrap_or_default();
             failed(why).hint(hint)
         }
         Unacceptable::Redirect { .. } => {
@@ -161,8 +163,8 @@ fn refused_by_client(what: &str, url: &str, place: &Place, why: &Unacceptable) -
 }
 
 /// What S3, Google and Azure name themselves.
-fn by_code(code: &str, place: &Place) -> Option<(String, String)> {
-    let region = place.s3.as_ref().map_or("", |s3| s3.region.as_str());
+fn by_code(code: &str, address: &Address) -> Option<(String, String)> {
+    let region = address.region.as_deref().unwrap_or_default();
     let (why, hint) = match code {
         "RequestTimeTooSkewed" | "RequestExpired" => (
             "the clock of this machine and the server's differ too much".to_string(),
@@ -182,7 +184,7 @@ fn by_code(code: &str, place: &Place) -> Option<(String, String)> {
         | "PermanentRedirect"
         | "TemporaryRedirect"
         | "IllegalLocationConstraintException" => (
-            format!("the bucket `{}` is not in the region {region}", place.bucket),
+            format!("the bucket `{}` is not in the region {region}", address.bucket),
             "set AWS_REGION to the bucket's region",
         ),
         "EntityTooSmall" => ("a part is too small for this server".to_string(), "use a larger --part-size"),
@@ -199,8 +201,8 @@ fn by_code(code: &str, place: &Place) -> Option<(String, String)> {
 }
 
 /// What went wrong before a server answered.
-fn by_text(text: &str, place: &Place) -> Option<(String, String)> {
-    let (server, lower) = (&place.endpoint, text.to_lowercase());
+fn by_text(text: &str, address: &Address) -> Option<(String, String)> {
+    let (server, lower) = (&address.endpoint, text.to_lowercase());
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     let (why, hint) = if has(&["169.254.169.254", "metadata endpoint"]) {
         let error = no_credentials("");
@@ -230,7 +232,7 @@ fn by_text(text: &str, place: &Place) -> Option<(String, String)> {
     } else if has(&["connection refused"]) {
         (format!("nothing listens at {server}"), "start the server, or check AWS_ENDPOINT_URL".to_string())
     } else if has(&["operation timed out", "timed out", "deadline has elapsed"]) {
-        let (seconds, times) = (place.options.timeout.0 as f64 / 1e9, place.options.retries + 1);
+        let (seconds, times) = (address.options.timeout.0 as f64 / 1e9, address.options.retries + 1);
         let asked = if times > 1 { format!(", asked {times} times") } else { String::new() };
         (
             format!("{server} did not answer within {seconds} s{asked}"),
@@ -238,7 +240,7 @@ fn by_text(text: &str, place: &Place) -> Option<(String, String)> {
                 .to_string(),
         )
     } else if has(&["connection reset", "broken pipe", "connection closed", "incompletemessage", "unexpected end"]) {
-        let retries = place.options.retries;
+        let retries = address.options.retries;
         (
             format!("{server} still breaks off connections after {retries} retries"),
             "look at the server's log and at proxies on the way; raise --retries".to_string(),
@@ -269,11 +271,6 @@ pub fn check_status(status: u16, body: &str) -> std::result::Result<(), StoreErr
         404 => Err(StoreError::NotFound { path: String::new(), source: text.into() }),
         _ => Err(StoreError::Generic { store: "object", source: text.into() }),
     }
-}
-
-/// As an error of the engine's result.
-pub fn result<T>(result: object_store::Result<T>, what: &str, place: &Place, name: &str) -> Result<T> {
-    result.map_err(|e| place.explain(what, name, &e))
 }
 
 fn chain(error: &StoreError) -> impl Iterator<Item = &(dyn StdError + 'static)> {

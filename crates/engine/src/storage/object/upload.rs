@@ -12,8 +12,8 @@ use tokio::task::JoinHandle;
 
 use super::flights;
 use super::parts::{Gather, Pool};
-use super::place::{Place, Store};
-use super::reason;
+use super::place::Place;
+use super::store::Store;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 
@@ -95,7 +95,7 @@ impl Upload {
             return Err(Error::failed(format!("cannot write {}: it has more than {MOST_PARTS} parts", self.url()))
                 .hint("use a larger --part-size, or more --streams"));
         }
-        while self.in_flight.len() >= self.place.options.concurrency as usize {
+        while self.in_flight.len() >= self.place.address.options.concurrency as usize {
             self.wait_for_part()?;
         }
         let id = self.id()?;
@@ -105,7 +105,7 @@ impl Upload {
                 let (key, id, payload) = (key.clone(), id.clone(), payload.clone());
                 async move { store.put_part(&key, &id, index, payload).await }
             };
-            place.writer.send(place.options.retries, put).await
+            place.writer.send(place.address.options.retries, put).await
         }));
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Upload {
         let part = self.place.stop.wait(task)?; // interrupted, it is still there to be aborted
         self.in_flight.pop_front();
         let part = part.map_err(flights::lost)?;
-        self.parts.push(reason::result(part, "upload", &self.place, self.name())?);
+        self.parts.push(self.place.explain_if(part, "upload", self.name())?);
         Ok(())
     }
 

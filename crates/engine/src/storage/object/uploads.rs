@@ -8,10 +8,11 @@ use object_store::path::Path;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::connect::S3;
 use super::pages::{self, Pages};
-use super::place::{Place, again};
+use super::place::Place;
 use super::reason;
+use super::retry::again;
+use super::store::S3;
 use crate::error::{Error, Result};
 
 /// An upload that was started.
@@ -68,7 +69,7 @@ struct Part {
 /// The unfinished uploads below `place`.
 pub async fn list(place: &Place) -> Result<Vec<Unfinished>> {
     let Some(s3) = &place.s3 else {
-        return Err(Error::refused(format!("unfinished uploads below {} cannot be listed", place.url))
+        return Err(Error::refused(format!("unfinished uploads below {} cannot be listed", place.address.url))
             .hint("let a lifecycle rule of the bucket remove them; Azure does so after a week"));
     };
     let prefix = if place.prefix.as_ref().is_empty() { String::new() } else { format!("{}/", place.prefix) };
@@ -79,12 +80,12 @@ pub async fn list(place: &Place) -> Result<Vec<Unfinished>> {
 
 /// Asks for the uploads below `asked`; returns those below `prefix`.
 async fn below(place: &Place, s3: &S3, asked: &str, prefix: &str) -> Result<Vec<Unfinished>> {
-    let explained = |result| reason::result(result, "list the uploads of", place, "");
+    let explained = |result| place.explain_if(result, "list the uploads of", "");
     let (mut found, mut markers, mut pages) = (Vec::new(), String::new(), Pages::default());
     loop {
         let query = format!("uploads=&prefix={}{markers}", encoded(asked));
-        let page = again(place.options.retries, || page::<UploadsPage>(s3, "", &query)).await;
-        let page = reason::result(page, "list the uploads of", place, "")?;
+        let page = again(place.address.options.retries, || page::<UploadsPage>(s3, "", &query)).await;
+        let page = place.explain_if(page, "list the uploads of", "")?;
         found.extend(page.uploads.into_iter().filter(|upload| upload.key.starts_with(prefix)));
         explained(pages::check_count(found.len()))?;
         if !page.is_truncated || page.next_key_marker.is_empty() {
@@ -104,10 +105,10 @@ pub async fn parts(place: &Place, upload: &Unfinished) -> Result<Parts> {
     let mut pages = Pages::default();
     loop {
         let query = format!("uploadId={}{marker}", encoded(&upload.id));
-        let page = again(place.options.retries, || page::<PartsPage>(s3, &key, &query)).await;
+        let page = again(place.address.options.retries, || page::<PartsPage>(s3, &key, &query)).await;
         let page = match page {
             Err(e) if reason::is_missing(&e) => return Ok(found),
-            page => reason::result(page, "look at the upload of", place, "")?,
+            page => place.explain_if(page, "look at the upload of", "")?,
         };
         for part in page.parts {
             found.bytes = found.bytes.saturating_add(part.size);
@@ -117,7 +118,7 @@ pub async fn parts(place: &Place, upload: &Unfinished) -> Result<Parts> {
             return Ok(found);
         }
         marker = format!("&part-number-marker={}", encoded(&page.next_part_number_marker));
-        reason::result(pages.turn(&marker), "look at the upload of", place, "")?;
+        place.explain_if(pages.turn(&marker), "look at the upload of", "")?;
     }
 }
 
@@ -125,10 +126,10 @@ pub async fn parts(place: &Place, upload: &Unfinished) -> Result<Parts> {
 pub async fn abort(place: &Place, upload: &Unfinished) -> Result<()> {
     let wrong = |e| Error::failed(format!("the server names an upload that cannot be: {e}"));
     let key = Path::parse(&upload.key).map_err(wrong)?;
-    let done = again(place.options.retries, || place.store.abort_multipart(&key, &upload.id)).await;
+    let done = again(place.address.options.retries, || place.store.abort_multipart(&key, &upload.id)).await;
     match done {
         Err(e) if reason::is_missing(&e) => Ok(()),
-        done => reason::result(done, "abort the upload of", place, key.filename().unwrap_or_default()),
+        done => place.explain_if(done, "abort the upload of", key.filename().unwrap_or_default()),
     }
 }
 

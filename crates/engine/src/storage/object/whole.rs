@@ -8,11 +8,13 @@ use object_store::{ObjectStoreExt, PutPayload};
 use tokio::sync::oneshot;
 
 use super::flights::Flights;
-use super::place::{Place, Store};
+use super::place::Place;
+use super::store::Store;
 use crate::buffer::Buffer;
+use crate::clock;
 use crate::error::{Error, Result};
-use crate::measure::clock;
-use crate::storage::{Completion, Op, Operation, Queue, io_error};
+use crate::operation::Operation;
+use crate::storage::{Completion, Op, Queue, io_error};
 
 /// A queue on objects by name.
 pub struct WholeQueue {
@@ -100,7 +102,7 @@ async fn put(place: &Place, name: &str, buffer: Buffer, len: usize, lent: Arc<()
         let (key, payload) = (key.clone(), payload.clone());
         async move { store.put(&key, payload).await }
     };
-    let done = place.writer.send(place.options.retries, send).await;
+    let done = place.writer.send(place.address.options.retries, send).await;
     drop(payload);
     let buffer = returned.await.expect("a loan is sent back when it is dropped");
     (buffer, done.err().map(|e| place.explain("write", name, &e)))

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use io_uring::{IoUring, opcode, squeue, types};
 
 use crate::buffer::Arena;
+use crate::clock;
 use crate::error::{Error, Result};
-use crate::measure::clock;
-use crate::storage::{Completion, File, Op, Operation, Queue, io_error};
+use crate::operation::Operation;
+use crate::storage::{Completion, File, Op, Queue, io_error};
 
 /// What is known of an I/O in flight.
 struct Pending {

@@ -1,11 +1,12 @@
 //! The hot loop of storages whose calls block: one I/O at a time, and nothing between two of them that can be spared.
 
+use super::mover::{Mover, Worker};
 use super::pattern::Pattern;
-use super::team::{Mover, Worker};
 use crate::buffer::Buffer;
+use crate::clock;
 use crate::error::Result;
-use crate::measure::clock;
-use crate::storage::{Operation, io_error};
+use crate::operation::Operation;
+use crate::storage::io_error;
 use crate::worker::Meter;
 
 /// One worker.

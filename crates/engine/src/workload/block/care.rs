@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard};
 use super::content::{Content, Dedup, Stamp};
 use super::options::BlockOptions;
 use super::pattern::Place;
-use crate::checkpoint::digest;
+use crate::common::Common;
+use crate::digest::digest;
 use crate::error::{Error, Result};
-use crate::measure::written::Written;
+use crate::operation::Operation;
 use crate::payload::PayloadKind;
-use crate::storage::Operation;
-use crate::trial::Common;
+use crate::payload::written::Written;
 use crate::worker::{Meter, timed};
 
 /// How often each block of a worker's own part has been written.

@@ -6,9 +6,9 @@
 use std::fmt;
 
 use crate::buffer::ALIGN;
+use crate::common::Common;
 use crate::payload::marks::Marks;
 use crate::payload::{self, PayloadKind};
-use crate::trial::Common;
 
 /// Bytes of the head of each unit.
 const HEAD: usize = 32;

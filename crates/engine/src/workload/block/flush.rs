@@ -2,29 +2,10 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::BlockOptions;
+use super::options::{BlockOptions, Sync};
 use crate::error::{Error, Result};
 use crate::storage::File;
 use crate::worker::{Meter, timed};
-
-/// When written bytes are made durable; always inside the time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Sync {
-    /// Never.
-    None,
-    /// After each write.
-    Each,
-    /// Once, after each worker's last write.
-    #[default]
-    End,
-    /// One flush for all workers: each stops after `sync_every` I/Os, the last to come flushes, and all go on. A worker that
-    /// has nothing left to do leaves the group; the last to leave flushes once more if anything was written since.
-    Group,
-}
 
 /// Where the workers of a group meet to flush.
 pub struct Group {

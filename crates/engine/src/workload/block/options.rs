@@ -3,12 +3,27 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Sync;
 use crate::buffer::{ALIGN, Pages};
 use crate::error::{Error, Result};
+use crate::operation::Operation;
 use crate::size::{Size, Span};
-use crate::storage::Operation;
 use crate::workload::checkpoint::CacheState;
+
+/// When written bytes are made durable; always inside the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sync {
+    /// Never.
+    None,
+    /// After each write.
+    Each,
+    /// Once, after each worker's last write.
+    #[default]
+    End,
+    /// One flush for all workers: each stops after `sync_every` I/Os, the last to come flushes, and all go on. A worker that
+    /// has nothing left to do leaves the group; the last to leave flushes once more if anything was written since.
+    Group,
+}
 
 /// Options that `sequential`, `random` and `strided` share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,12 +3,13 @@
 
 use std::collections::VecDeque;
 
+use super::mover::{Mover, Worker};
 use super::pattern::{Pattern, Place};
-use super::team::{Mover, Worker};
 use crate::buffer::Buffer;
+use crate::clock;
 use crate::error::Result;
-use crate::measure::clock;
-use crate::storage::{Op, Operation, Queue};
+use crate::operation::Operation;
+use crate::storage::{Op, Queue};
 use crate::worker::Meter;
 
 /// The longest sleep without a look at whether somebody has cancelled.

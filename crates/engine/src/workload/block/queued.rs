@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 
+use super::mover::{Mover, Worker};
 use super::pattern::{Pattern, Place};
-use super::team::{Mover, Worker};
 use crate::buffer::Buffer;
+use crate::clock;
 use crate::error::Result;
-use crate::measure::clock;
-use crate::storage::{Completion, Op, Operation, Queue};
+use crate::operation::Operation;
+use crate::storage::{Completion, Op, Queue};
 use crate::worker::Meter;
 
 /// One worker with its queue.

@@ -1,7 +1,6 @@
 //! Workers that move blocks: what each needs, and the phase that they make.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::Sync;
@@ -10,20 +9,21 @@ use super::care::{Care, Verify};
 use super::content::Content;
 use super::files::{Files, allow_open};
 use super::flush::{Flush, Group};
+use super::mover::{Mover, Worker};
 use super::options::BlockOptions;
 use super::paced::{Paced, Schedule};
-use super::pattern::{Choice, Pattern, Place};
+use super::pattern::{Choice, Pattern};
 use super::queued::Queued;
+use crate::bench::Bench;
 use crate::buffer::{Arena, Buffer, align_up};
 use crate::checkpoint::Sink;
 use crate::checkpoint::state::MemoryState;
+use crate::common::Common;
 use crate::error::Result;
 use crate::payload;
 use crate::phase::{self, Watch};
 use crate::record::{Phase, Stage};
-use crate::run::Bench;
-use crate::storage::{File, Operation, Queue};
-use crate::trial::Common;
+use crate::storage::Queue;
 use crate::worker::{Meter, own_descriptors};
 use crate::workload::wear_out::{Seat, WearOut};
 
@@ -47,36 +47,6 @@ pub struct Job<'a> {
     pub opens: bool,
     /// Blocks that are verified differ by their heads alone.
     pub marked: bool,
-}
-
-/// What moves blocks.
-pub trait Mover {
-    /// Moves the blocks of `next` until there are no more or the clock shows `until_ns`; nothing is in flight then.
-    fn transfer(&mut self, meter: &mut Meter, next: &mut Pattern, until_ns: u64) -> Result<()>;
-    /// After the last block: makes durable what is not yet.
-    fn flush(&mut self, meter: &mut Meter) -> Result<()>;
-}
-
-/// What one worker has, whatever moves its blocks.
-pub struct Worker<'a> {
-    pub options: &'a BlockOptions,
-    /// Open; none where they are moved whole.
-    pub files: &'a [Arc<dyn File>],
-    pub names: &'a [String],
-    pub choice: Choice,
-    pub care: Option<Care<'a>>,
-    pub flush: Flush<'a>,
-}
-
-impl Worker<'_> {
-    /// Looks at a block that was moved, if somebody asks for it.
-    #[inline]
-    pub fn look(&mut self, operation: Operation, place: Place, block: &[u8], meter: &mut Meter) -> Result<()> {
-        let Some(care) = &mut self.care else { return Ok(()) };
-        let file = place.file as usize;
-        let path = self.files.get(file).map_or_else(|| Path::new(&self.names[file]), |file| file.path());
-        care.after(operation, place, block, path, meter)
-    }
 }
 
 /// One worker that has at most so many I/Os to do works on the calling thread: making one of its own costs some 30 µs, and what it

@@ -6,17 +6,18 @@ use super::content::Stamp;
 use super::geometry::{Geometry, GeometryOptions, Sharing};
 use super::options::{BlockOptions, Order};
 use super::*;
+use crate::bench::{Bench, Memory};
 use crate::checkpoint::Source;
+use crate::common::Common;
 use crate::control::Control;
 use crate::error::Kind;
+use crate::operation::Operation;
 use crate::payload::PayloadKind;
 use crate::record::Phase;
-use crate::run::{Bench, Memory};
 use crate::size::Size;
-use crate::storage::{self, Operation, Storage, object};
+use crate::storage::{self, Storage, object};
 use crate::testing::disk;
 use crate::testing::s3::{Faults, Server};
-use crate::trial::Common;
 use crate::workload::Workload;
 
 /// A workload on a storage, phase by phase.

@@ -8,12 +8,12 @@ use super::files::Files;
 use super::options::{BlockOptions, Order};
 use super::pattern::Pattern;
 use super::team::{self, Job};
+use crate::bench::Bench;
 use crate::error::{Error, Result};
+use crate::operation::Operation;
 use crate::ranks::Sharing;
 use crate::record::Phase;
-use crate::run::Bench;
 use crate::size::Size;
-use crate::storage::Operation;
 use crate::workload::Workload;
 use crate::workload::checkpoint::CacheState;
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{CacheState, CheckpointOptions};
+use crate::bench::Bench;
 use crate::checkpoint::gpu::{self, GpuMemory, GpuState, Limit};
 use crate::checkpoint::state::GeneratedState;
 use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source};
 use crate::error::Result;
-use crate::measure::content;
+use crate::payload::content;
 use crate::record::Phase;
-use crate::run::Bench;
 
 /// A state on GPUs, filled before the first clock starts.
 pub(super) struct OnGpus {

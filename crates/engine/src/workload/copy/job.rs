@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use super::CopyOptions;
 use crate::buffer::{Arena, align_up};
+use crate::clock;
 use crate::error::{Error, Result};
-use crate::measure::clock;
 use crate::storage::{File, Storage};
 use crate::worker::Meter;
 use crate::workload::block::Sync;

@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{FileType, RawDir};
 
 use self::heap::{Batch, GiveUp, Heap, Place, Task};
+use crate::clock;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::measure::clock;
 use crate::phase::{self, Team};
 use crate::ranks::Placement;
 use crate::worker::Meter;

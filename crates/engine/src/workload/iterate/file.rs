@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use super::Policy;
 use super::grid::Grid;
 use crate::buffer::ALIGN;
-use crate::checkpoint::digest;
+use crate::digest::digest;
 use crate::error::{Error, Result};
-use crate::measure::cache;
+use crate::host::cache;
 
 /// The rows begin here: on a page, for direct writes.
 pub const HEADER_BYTES: u64 = ALIGN as u64;

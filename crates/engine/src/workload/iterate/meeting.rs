@@ -2,9 +2,9 @@
 
 use std::sync::{Condvar, Mutex};
 
-use super::turn::Spent;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::workload::iterate::spent::Spent;
 
 /// A barrier that can be given up.
 pub struct Meeting<'a> {

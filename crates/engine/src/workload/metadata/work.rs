@@ -10,10 +10,10 @@ use rustix::io::{Errno, read, write};
 
 use super::items::{Directories, Name, Naming};
 use super::{Kind, MetadataOptions, failed};
+use crate::clock;
+use crate::common::Common;
 use crate::error::{Error, Result};
-use crate::measure::clock;
 use crate::payload;
-use crate::trial::Common;
 use crate::worker::{Meter, own_descriptors};
 use crate::workload::block::Sync;
 

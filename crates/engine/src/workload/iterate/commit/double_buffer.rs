@@ -12,7 +12,7 @@ use super::rename::{open_directory, partial};
 use super::{Commit, create};
 use crate::buffer::Arena;
 use crate::error::{Error, Result};
-use crate::threads;
+use crate::host::threads;
 use crate::worker::timed;
 use crate::workload::iterate::Policy;
 use crate::workload::iterate::file::{HEADER_BYTES, Header};

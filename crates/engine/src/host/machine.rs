@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 
 use super::kernel::{Fresh, Kept};
-use super::{clock, cpu};
 use crate::host::cgroup::{self, Throttled};
 use crate::record;
+use crate::{clock, cpu};
 
 /// Counters of the machine and of this process at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,17 +3,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::cut::Cut;
-use super::existing::not_there;
-use super::manifest::{Chunk, Digest, Shard};
-use super::save::Job;
-use super::state::{Next, pieces};
-use super::{digest, digest_in_parts};
 use crate::buffer::{ALIGN, Arena, Buffer, align_up};
+use crate::checkpoint::cut::Cut;
+use crate::checkpoint::existing::not_there;
+use crate::checkpoint::manifest::{Chunk, Digest, Shard};
+use crate::checkpoint::save::job::Job;
+use crate::checkpoint::state::{Next, pieces};
+use crate::clock;
 use crate::codec::{self, Codec};
+use crate::digest::{digest, in_parts};
 use crate::error::{Error, Result};
-use crate::measure::clock;
-use crate::storage::{Completion, File, Op, Operation, Queue};
+use crate::operation::Operation;
+use crate::storage::{Completion, File, Op, Queue};
 use crate::worker::{Meter, timed};
 
 /// Shards grow by this much at a time, so that direct writes land in room that is already theirs.
@@ -136,7 +137,7 @@ impl<'a> Stream<'a> {
                 false => (0, chunk.user_digest),
             };
             let found = timed(&mut meter.thread_time.digest_ns, || {
-                let mut digest = digest_in_parts();
+                let mut digest = in_parts();
                 digest.update(user);
                 digest.update(&[0; ALIGN][..padding]);
                 digest.finalize()

@@ -6,7 +6,11 @@ use std::path::Path;
 pub const STATISTICS: &str = "/proc/driver/nvidia-fs/stats";
 
 /// MiB that it has moved since it was loaded, both ways, in bytes; `None` where it is not loaded or does not count.
-pub fn moved_bytes(statistics: &Path) -> Option<u64> {
+pub fn direct_bytes() -> Option<u64> {
+    moved_bytes(Path::new(STATISTICS))
+}
+
+fn moved_bytes(statistics: &Path) -> Option<u64> {
     parse(&std::fs::read_to_string(statistics).ok()?)
 }
 

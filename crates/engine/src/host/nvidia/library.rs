@@ -73,7 +73,7 @@ macro_rules! functions {
         $(#[$doc])*
         $visibility struct $table { $($field: $kind,)* }
         impl $table {
-            fn of(library: &crate::device::library::Library) -> std::result::Result<Self, String> {
+            fn of(library: &crate::host::nvidia::library::Library) -> std::result::Result<Self, String> {
                 Ok(Self { $(
                     // SAFETY: the vendor's headers give the function of this name this type.
                     $field: unsafe { std::mem::transmute::<std::ptr::NonNull<std::ffi::c_void>, $kind>(library.symbol($symbol)?) },

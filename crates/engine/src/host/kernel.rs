@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 
-use super::clock;
+use crate::clock;
 
 /// Most of these files are shorter, so that one call reads all of them.
 const ROOM: usize = 16 << 10;

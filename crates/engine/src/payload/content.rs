@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::checkpoint::digest;
+use crate::digest::digest;
 use crate::record::Payload;
 
 /// Bytes looked at in one place: a page.

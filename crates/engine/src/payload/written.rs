@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::content::{BLOCK, Tally};
-use crate::checkpoint::digest;
+use crate::digest::digest;
 use crate::record::Payload;
 
 /// Blocks that are remembered: the number of different ones is then known within 4 %.

@@ -5,14 +5,13 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use crate::device::cufile;
 use crate::error::{Error, Result};
-use crate::host;
-use crate::measure::device::{self, BlockDevice};
-use crate::measure::mount::{self, Mount};
-use crate::measure::{cache, content, extents, machine};
+use crate::host::block_device::{self, BlockDevice};
+use crate::host::mount::{self, Mount};
+use crate::host::nvidia::{cufile, nvidia_fs};
+use crate::host::{cache, extents, machine};
+use crate::payload::content;
 use crate::record::{Cache, Conditions, CuFileCounts, Device, Extents, Machine, Payload};
-use crate::storage::gds;
 
 /// Looks at a directory, the disk below it and the machine.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +24,7 @@ pub struct Witness {
 /// Counters at one time.
 #[derive(Debug)]
 pub struct Look {
-    device: Option<device::Snapshot>,
+    device: Option<block_device::Snapshot>,
     machine: Option<machine::Snapshot>,
     gds_bytes: Option<u64>,
     cufile: Option<CuFileCounts>,
@@ -53,7 +52,7 @@ impl Witness {
 
     /// What can make figures untrue here.
     pub fn conditions(&self) -> Conditions {
-        host::conditions(self.mount.as_ref(), self.device.as_ref())
+        super::conditions(self.mount.as_ref(), self.device.as_ref())
     }
 
     /// The type of the filesystem; empty where there is none.
@@ -65,7 +64,7 @@ impl Witness {
     pub fn look(&self) -> Look {
         let device = self.device.as_ref().and_then(BlockDevice::snapshot);
         let cufile = cufile::opened().and_then(cufile::CuFile::counts);
-        Look { device, machine: machine::snapshot(), gds_bytes: gds::direct_bytes(), cufile }
+        Look { device, machine: machine::snapshot(), gds_bytes: nvidia_fs::direct_bytes(), cufile }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use super::Status;
-use crate::device::library::{Library, functions};
+use crate::host::nvidia::library::{Library, functions};
 use crate::record::CuFileCounts;
 
 functions! {

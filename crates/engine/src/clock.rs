@@ -33,7 +33,7 @@ pub fn tick_ns() -> u64 {
 }
 
 #[inline]
-pub(super) fn nanoseconds(clock: ClockId) -> u64 {
+pub(crate) fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
