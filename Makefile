@@ -17,7 +17,7 @@ test: $(VENV)/engine lint docs ## everything; pytest comes last, so its summary 
 	$(PYTHON) -m pytest
 
 fuzz: $(VENV)/engine ## every fuzz target, FUZZ_SECONDS (600) each; `make test` tries each for two seconds
-	SAVEMARK_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --package savemark-engine --test fuzz --lib -- --nocapture --test-threads=1 fuzz
+	SAVEMARK_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --workspace --lib --test fuzz -- --nocapture --test-threads=1 fuzz
 	$(PYTHON) bench/fuzz.py $(FUZZ_SECONDS)
 
 lint: $(VENV)/engine
@@ -27,8 +27,8 @@ lint: $(VENV)/engine
 	$(PYTHON) -m ruff check --quiet
 	$(PYTHON) -m mypy
 
-docs: $(VENV)/engine ## the API of the engine, and the reference pages that are generated from its schema
-	RUSTDOCFLAGS="-D warnings" cargo doc --package savemark-engine --no-deps --document-private-items --quiet
+docs: $(VENV)/engine ## the API of the crates, and the reference pages that are generated from its schema
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --quiet
 	$(PYTHON) docs/build.py --check
 
 bench: $(VENV)/engine ## side by side with fio, elbencho, IOR, mdtest, our own ceilings and the clients of S3, what hostile files cost, how often ties and simulated races are wrong; about two hours

@@ -1,4 +1,4 @@
-"""NVIDIA's libraries where there is no GPU (crates/engine/tests/gpu/standin.c), and arrays in it.
+"""NVIDIA's libraries where there is no GPU (crates/testing/src/standin.c), and arrays in it.
 
 The engine loads libraries once per process, so what uses them runs in one of its own: `python`.
 Run as a program, this file only makes the library.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-SOURCE = Path(__file__).parent.parent / "crates" / "engine" / "tests" / "gpu" / "standin.c"
+SOURCE = Path(__file__).parent.parent / "crates" / "testing" / "src" / "standin.c"
 VARIABLES = ("SAVEMARK_LIBCUDA", "SAVEMARK_LIBCUFILE", "SAVEMARK_LIBNVML")
 PAGE = 4096
 

@@ -53,7 +53,7 @@ def in_python(folder):
 
 def in_rust():
     found = {}
-    for file in (ROOT / "crates/engine/src").rglob("*.rs"):
+    for file in (ROOT / "crates").glob("*/src/**/*.rs"):
         if file.name == "tests.rs":
             continue
         text = file.read_text().split("#[cfg(test)]")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-# As the engine reads sizes (crates/engine/src/size.rs): kB, MB … are powers of 1000; KiB, MiB … and
+# As the engine reads sizes (crates/base/src/size.rs): kB, MB … are powers of 1000; KiB, MiB … and
 # a letter alone are powers of 1024.
 LETTERS = "KMGTP"
 BYTES = {

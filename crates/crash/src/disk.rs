@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use savemark_engine::{Error, Result};
+use savemark_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::process::{Mounted, mount};

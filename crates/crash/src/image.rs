@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use savemark_engine::{Error, Result};
+use savemark_base::{Error, Result};
 
 /// The unit that a disk writes whole or not at all, and that the map holds.
 pub const BLOCK: usize = 4096;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use savemark_base::{Error, Result};
 use savemark_engine::workload::iterate::witness::Witness;
-use savemark_engine::{Error, Result};
 use serde::Serialize;
 
 use crate::Job;

@@ -25,7 +25,7 @@ pub mod random;
 pub mod subject;
 pub mod verdict;
 
-use savemark_engine::{Error, Result};
+use savemark_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use disk::Filesystem;

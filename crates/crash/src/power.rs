@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::fs::syncfs;
+use savemark_base::{Error, Result};
 use savemark_engine::workload::iterate::Lasts;
 use savemark_engine::workload::iterate::witness::Witness;
-use savemark_engine::{Error, Result};
 use serde::Serialize;
 
 use crate::Job;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
-use savemark_engine::{Error, Result};
+use savemark_base::{Error, Result};
 
 /// Everything that is made lies below it, on a filesystem in memory.
 pub const ROOM: &str = "/mnt";

@@ -3,16 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use savemark_engine::buffer::Pool;
-use savemark_engine::checkpoint::state::GeneratedState;
-use savemark_engine::checkpoint::{RestoreOptions, SaveOptions, restore, save};
-use savemark_engine::codec::CodecName;
-use savemark_engine::control::Control;
-use savemark_engine::payload::PayloadKind;
-use savemark_engine::storage::{self, Storage, posix::PosixOptions, uring::UringOptions};
+use savemark_base::buffer::Pool;
+use savemark_base::payload::PayloadKind;
+use savemark_base::{Error, Kind, Result};
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::state::GeneratedState;
+use savemark_checkpoint::{RestoreOptions, SaveOptions, restore, save};
 use savemark_engine::workload::iterate::witness::{self, Witness};
 use savemark_engine::workload::iterate::{IterateOptions, Lasts, Policy};
-use savemark_engine::{Error, Kind, Result};
+use savemark_measure::control::Control;
+use savemark_storage::Storage;
+use savemark_storage::posix::PosixOptions;
+use savemark_storage::uring::UringOptions;
 use serde::{Deserialize, Serialize};
 
 /// Something that saves one generation after the other.
@@ -98,10 +100,10 @@ impl Subject {
 
     fn storage(self, root: &Path) -> Result<Arc<dyn Storage>> {
         let options = match self {
-            Self::SavePosix => storage::Options::Posix(PosixOptions::default()),
-            _ => storage::Options::Uring(UringOptions::default()),
+            Self::SavePosix => savemark_storage::Options::Posix(PosixOptions::default()),
+            _ => savemark_storage::Options::Uring(UringOptions::default()),
         };
-        storage::open(&options, root)
+        savemark_storage::open(&options, root)
     }
 
     /// Gets ready to look at what up to `saves` generations leave.

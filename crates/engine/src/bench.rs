@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::buffer::{ALIGN, Pool};
-use crate::checkpoint::gpu::GpuMemory;
-use crate::checkpoint::state::MemoryState;
-use crate::checkpoint::tree;
 use crate::common::Common;
-use crate::control::Control;
-use crate::error::Result;
-use crate::payload::PayloadKind;
-use crate::ranks::Placement;
-use crate::storage::Storage;
+use savemark_base::buffer::{ALIGN, Pool};
+use savemark_base::error::Result;
+use savemark_base::payload::PayloadKind;
+use savemark_checkpoint::gpu::GpuMemory;
+use savemark_checkpoint::state::MemoryState;
+use savemark_checkpoint::tree;
+use savemark_measure::control::Control;
+use savemark_measure::ranks::Placement;
+use savemark_storage::Storage;
 
 /// What a workload works with.
 pub(crate) struct Bench<'a> {

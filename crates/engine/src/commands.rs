@@ -7,21 +7,21 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::bench::stop_with;
-use crate::buffer::{Kept, Pool};
-use crate::checkpoint::gpu::{self, GpuState, Limit};
-use crate::checkpoint::inspect::{self, Contents, Orphan, Summary};
-use crate::checkpoint::state::Discard;
-use crate::checkpoint::tree::TreeSource;
-use crate::checkpoint::tree_sink::TreeSink;
-use crate::checkpoint::{self, Manifest, RestoreOptions, SaveOptions, Sink, Source, read};
-use crate::control::Control;
-use crate::error::{Error, Result};
-use crate::process::{self, DumpOptions, Table};
-use crate::record::{PathTaken, Phase};
-use crate::storage::{self, Storage, Target};
 use crate::trial::Trial;
 use crate::workload::Options as Workload;
 use crate::workload::checkpoint::CheckpointOptions;
+use savemark_base::buffer::{Kept, Pool};
+use savemark_base::error::{Error, Result};
+use savemark_base::record::{PathTaken, Phase};
+use savemark_checkpoint::gpu::{self, GpuState, Limit};
+use savemark_checkpoint::inspect::{self, Contents, Orphan, Summary};
+use savemark_checkpoint::state::Discard;
+use savemark_checkpoint::tree::TreeSource;
+use savemark_checkpoint::tree_sink::TreeSink;
+use savemark_checkpoint::{Manifest, RestoreOptions, SaveOptions, Sink, Source, read};
+use savemark_measure::control::Control;
+use savemark_process::{DumpOptions, Table};
+use savemark_storage::{Storage, Target};
 
 /// What a save, a restore or a verification did.
 #[derive(Clone, Debug, Serialize)]
@@ -53,7 +53,7 @@ impl<'a> Place<'a> {
             return Err(Error::usage("only the workload `checkpoint` has checkpoints"));
         };
         let target = trial.common.target.clone().unwrap_or_default();
-        Ok(Self { storage: storage::open(&trial.storage, target.clone())?, options, target })
+        Ok(Self { storage: savemark_storage::open(&trial.storage, target.clone())?, options, target })
     }
 
     /// Whoever cancels `control` waits for no answer of this place.
@@ -66,12 +66,12 @@ impl<'a> Place<'a> {
     /// Saves `source`; refuses a place that holds files of others.
     ///
     /// # Errors
-    /// As [`checkpoint::save`](fn@checkpoint::save).
+    /// As [`savemark_checkpoint::save`](fn@savemark_checkpoint::save).
     pub fn save(&self, source: &dyn Source, control: &Control) -> Result<Report> {
         stop_with(control, &self.storage);
         inspect::check_ours(&*self.storage, &self.target.to_string())?;
         let (mut pool, options) = (Kept::take(), SaveOptions::from(self.options));
-        let (manifest, phase) = checkpoint::save(source, &*self.storage, &options, &mut pool, control)?;
+        let (manifest, phase) = savemark_checkpoint::save(source, &*self.storage, &options, &mut pool, control)?;
         Ok(self.report(&manifest, phase, &pool))
     }
 
@@ -121,11 +121,11 @@ impl<'a> Place<'a> {
     /// Restores into `sink`.
     ///
     /// # Errors
-    /// As [`checkpoint::restore`](fn@checkpoint::restore).
+    /// As [`savemark_checkpoint::restore`](fn@savemark_checkpoint::restore).
     pub fn restore(&self, sink: &dyn Sink, control: &Control) -> Result<Report> {
         stop_with(control, &self.storage);
         let (mut pool, options) = (Kept::take(), RestoreOptions::from(self.options));
-        let (manifest, phase) = checkpoint::restore(&*self.storage, sink, &options, &mut pool, control)?;
+        let (manifest, phase) = savemark_checkpoint::restore(&*self.storage, sink, &options, &mut pool, control)?;
         Ok(self.report(&manifest, phase, &pool))
     }
 
@@ -135,34 +135,34 @@ impl<'a> Place<'a> {
     /// As [`TreeSink::new`] and [`restore`](Self::restore).
     pub fn restore_tree(&self, destination: &std::path::Path, control: &Control) -> Result<Report> {
         let sink = TreeSink::new(destination)?;
-        let start = crate::clock::now();
+        let start = savemark_base::clock::now();
         let mut report = self.restore(&sink, control)?;
         control.check()?;
         sink.finish()?;
-        report.phase.elapsed_ns = crate::clock::now() - start;
+        report.phase.elapsed_ns = savemark_base::clock::now() - start;
         Ok(report)
     }
 
     /// Saves a running program.
     ///
     /// # Errors
-    /// As [`process::save()`].
+    /// As [`savemark_process::save()`].
     pub fn save_process(&self, dump: &DumpOptions, control: &Control) -> Result<Report> {
         stop_with(control, &self.storage);
         inspect::check_ours(&*self.storage, &self.target.to_string())?;
         let (mut pool, options) = (Kept::take(), SaveOptions::from(self.options));
-        let (manifest, phase) = process::save(&*self.storage, dump, &options, &mut pool, control)?;
+        let (manifest, phase) = savemark_process::save(&*self.storage, dump, &options, &mut pool, control)?;
         Ok(self.report(&manifest, phase, &pool))
     }
 
     /// Restores the program that was saved here; when this returns, it runs.
     ///
     /// # Errors
-    /// As [`process::restore()`].
+    /// As [`savemark_process::restore()`].
     pub fn restore_process(&self, control: &Control) -> Result<(Table, Report)> {
         stop_with(control, &self.storage);
         let (mut pool, options) = (Kept::take(), RestoreOptions::from(self.options));
-        let restored = process::restore(&*self.storage, &options, &mut pool, control)?;
+        let restored = savemark_process::restore(&*self.storage, &options, &mut pool, control)?;
         let report = self.report(&restored.manifest, restored.phase, &pool);
         Ok((restored.table, report))
     }
@@ -178,9 +178,9 @@ impl<'a> Place<'a> {
     /// The manifest.
     ///
     /// # Errors
-    /// As [`checkpoint::restore::open`].
+    /// As [`savemark_checkpoint::restore::open`].
     pub fn manifest(&self) -> Result<Manifest> {
-        checkpoint::restore::open(&*self.storage)
+        savemark_checkpoint::restore::open(&*self.storage)
     }
 
     /// One small member, if there is one of this name.

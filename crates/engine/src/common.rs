@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::payload::PayloadKind;
-use crate::storage::Target;
+use savemark_base::payload::PayloadKind;
+use savemark_storage::Target;
 
 /// Options of every trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use crate::codec;
-use crate::error::Result;
-use crate::host::nvidia::{checkpoint, cuda, cufile};
-use crate::process::criu::Criu;
-use crate::storage::uring;
+use savemark_base::digest;
+use savemark_base::error::Result;
+use savemark_checkpoint::codec;
+use savemark_host::nvidia::{checkpoint, cuda, cufile};
+use savemark_process::criu::Criu;
+use savemark_storage::uring;
 
 /// One ability.
 #[derive(Clone, Debug, Serialize)]
@@ -19,12 +20,9 @@ pub struct Feature {
     pub reason: String,
 }
 
-/// The checksum library and version; a test holds it against `Cargo.toml`.
-const CRC_LIBRARY: &str = "crc-fast 1.10.0";
-
 /// Libraries that move or change the bytes, with versions.
 pub fn libraries() -> Vec<String> {
-    let named = [codec::LZ4_LIBRARY, codec::DEFLATE_LIBRARY, CRC_LIBRARY].map(str::to_string);
+    let named = [codec::LZ4_LIBRARY, codec::DEFLATE_LIBRARY, digest::LIBRARY].map(str::to_string);
     named.into_iter().chain([codec::zstd_library()]).collect()
 }
 
@@ -81,19 +79,7 @@ fn told(name: &'static str, found: Result<String>) -> Feature {
 
 /// Residency is counted by the kernel since Linux 6.5; before, page by page with mincore.
 fn cachestat() -> Feature {
-    let cache = std::fs::File::open("/proc/self/exe").map(|file| crate::host::cache::residency([&file]));
+    let cache = std::fs::File::open("/proc/self/exe").map(|file| savemark_host::cache::residency([&file]));
     let method = cache.map(|cache| cache.method).unwrap_or_else(|e| e.to_string());
     Feature { name: "cachestat", available: method == "cachestat", reason: method }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_checksum_library_is_the_one_pinned() {
-        let pin = format!("crc-fast = {{ version = \"={}\"", CRC_LIBRARY.trim_start_matches("crc-fast "));
-        assert_eq!(libraries().len(), 4);
-        assert!(include_str!("../Cargo.toml").contains(&pin), "{pin}");
-    }
 }

@@ -4,17 +4,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::bench::{Bench, Memory, stop_with};
-use crate::clock;
 use crate::common::Common;
-use crate::control::Control;
-use crate::error::{Error, Result};
-use crate::host::evidence::Witness;
-use crate::ranks::{Placement, Sharing};
-use crate::record::Phase;
-use crate::storage::{self, Target};
+use crate::record::{Record, SCHEMA_VERSION};
 use crate::trial::Trial;
-use crate::trial::record::{Record, SCHEMA_VERSION};
 use crate::workload::Workload;
+use savemark_base::clock;
+use savemark_base::error::{Error, Result};
+use savemark_base::record::Phase;
+use savemark_host::evidence::Witness;
+use savemark_measure::control::Control;
+use savemark_measure::ranks::{Placement, Sharing};
+use savemark_storage::Target;
 
 /// Runs trials one after the other, and keeps memory between them.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Engine {
         let mut workload = trial.workload.build();
         let place = Place::make(trial, workload.sharing(), control.placement())?;
         let target = place.common.target.clone().unwrap_or_default();
-        let storage = storage::open(&trial.storage, target.clone())?;
+        let storage = savemark_storage::open(&trial.storage, target.clone())?;
         let in_a_filesystem = !storage.path_taken().filesystem.is_empty();
         let directory = match &target {
             Target::Directory(directory) if in_a_filesystem => Some(directory.as_path()),
@@ -79,7 +79,7 @@ impl Engine {
 
     /// Only prepares `trial`, and leaves on the storage what another program is to be measured on.
     pub fn prepare(&mut self, trial: &Trial, control: &Control) -> Result<Option<Phase>> {
-        let storage = storage::open(&trial.storage, trial.common.target.clone().unwrap_or_default())?;
+        let storage = savemark_storage::open(&trial.storage, trial.common.target.clone().unwrap_or_default())?;
         stop_with(control, &storage);
         let mut bench = Bench::new(&trial.common, storage, &mut self.memory, control);
         let mut workload = trial.workload.build();
@@ -149,7 +149,7 @@ impl Place {
         if placement.is_alone() {
             return Ok(Self { common, folder: None });
         }
-        if sharing == Sharing::Together && matches!(trial.storage, storage::Options::Memory(_)) {
+        if sharing == Sharing::Together && matches!(trial.storage, savemark_storage::Options::Memory(_)) {
             let why = "storage memory: each rank has its own, and none sees the files of another";
             return Err(Error::usage(why).hint("use a directory, such as one in /dev/shm, and --storage posix"));
         }

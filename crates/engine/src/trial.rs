@@ -11,12 +11,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::common::Common;
-use crate::error::{Error, Result};
-use crate::payload::PayloadKind;
-use crate::schema::with_defaults;
-use crate::{storage, workload};
-
-pub mod record;
+use crate::workload;
+use savemark_base::error::{Error, Result};
+use savemark_base::payload::PayloadKind;
+use savemark_base::schema::with_defaults;
 
 /// One point of a study, run once.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,7 +24,7 @@ pub struct Trial {
     pub common: Common,
     /// Where bytes go.
     #[serde(flatten)]
-    pub storage: storage::Options,
+    pub storage: savemark_storage::Options,
     /// What is done.
     #[serde(flatten)]
     pub workload: workload::Options,
@@ -65,7 +63,7 @@ pub fn schema() -> Value {
         "common": groups.common,
         "workloads": named(&groups.workloads),
         "storages": named(&groups.storages),
-        "codecs": crate::codec::CodecName::ALL,
+        "codecs": savemark_checkpoint::codec::CodecName::ALL,
         "payloads": PayloadKind::ALL,
     })
 }
@@ -85,7 +83,7 @@ impl Groups {
         Self {
             common: with_defaults(schema_for!(Common), json!(Common::default())),
             workloads: workload::Options::schemas(),
-            storages: storage::Options::schemas(),
+            storages: savemark_storage::Options::schemas(),
         }
     }
 
@@ -178,7 +176,7 @@ mod tests {
 
     fn refused(text: &str) -> (String, String) {
         let error = Trial::parse(text).unwrap_err();
-        assert_eq!(error.kind, crate::Kind::Usage);
+        assert_eq!(error.kind, savemark_base::Kind::Usage);
         (error.to_string(), error.hint.unwrap_or_default())
     }
 

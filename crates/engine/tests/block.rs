@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use savemark_engine::control::Control;
+use savemark_base::{Error, Kind};
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
-use savemark_engine::{Error, Kind};
+use savemark_measure::control::Control;
 use serde_json::{Value, json};
 
 fn disk() -> tempfile::TempDir {

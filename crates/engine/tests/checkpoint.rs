@@ -5,25 +5,27 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use savemark_engine::buffer::Pool;
-use savemark_engine::checkpoint::state::{Discard, GeneratedState, MemoryState};
-use savemark_engine::checkpoint::{MANIFEST, RestoreOptions, SaveOptions, Source, restore, save};
-use savemark_engine::codec::CodecName;
-use savemark_engine::control::Control;
-use savemark_engine::payload::PayloadKind;
-use savemark_engine::storage::{self, Storage, posix::PosixOptions, uring::UringOptions};
-use savemark_engine::{Error, Kind};
+use savemark_base::buffer::Pool;
+use savemark_base::payload::PayloadKind;
+use savemark_base::{Error, Kind};
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::state::{Discard, GeneratedState, MemoryState};
+use savemark_checkpoint::{MANIFEST, RestoreOptions, SaveOptions, Source, restore, save};
+use savemark_measure::control::Control;
+use savemark_storage::Storage;
+use savemark_storage::posix::PosixOptions;
+use savemark_storage::uring::UringOptions;
 
 fn disk() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
 fn posix(target: &Path) -> Arc<dyn Storage> {
-    storage::open(&storage::Options::Posix(PosixOptions { direct: false }), target).unwrap()
+    savemark_storage::open(&savemark_storage::Options::Posix(PosixOptions { direct: false }), target).unwrap()
 }
 
 fn uring(target: &Path) -> Arc<dyn Storage> {
-    storage::open(&storage::Options::Uring(UringOptions::default()), target).unwrap()
+    savemark_storage::open(&savemark_storage::Options::Uring(UringOptions::default()), target).unwrap()
 }
 
 fn options(codec: CodecName, streams: u32) -> SaveOptions {
@@ -137,7 +139,7 @@ fn a_failed_save_leaves_the_previous_checkpoint_and_no_rubbish() {
 /// A source that fails in the middle.
 struct Broken(GeneratedState);
 impl Source for Broken {
-    fn members(&self) -> &[savemark_engine::checkpoint::Member] {
+    fn members(&self) -> &[savemark_checkpoint::Member] {
         self.0.members()
     }
     fn bytes(&self) -> u64 {

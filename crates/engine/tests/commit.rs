@@ -3,16 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use savemark_engine::buffer::{Arena, Pool};
-use savemark_engine::checkpoint::state::{Discard, GeneratedState};
-use savemark_engine::checkpoint::{MANIFEST, Manifest, RestoreOptions, SaveOptions, restore, save};
-use savemark_engine::codec::CodecName;
-use savemark_engine::control::Control;
-use savemark_engine::error::Result;
-use savemark_engine::payload::PayloadKind;
-use savemark_engine::record::{Cache, PathTaken, Phase};
-use savemark_engine::storage::{File, Lock, NotPut, Queue, Storage, memory::Memory};
-use savemark_engine::{Error, Kind};
+use savemark_base::buffer::{Arena, Pool};
+use savemark_base::error::Result;
+use savemark_base::payload::PayloadKind;
+use savemark_base::record::{Cache, PathTaken, Phase};
+use savemark_base::{Error, Kind};
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::state::{Discard, GeneratedState};
+use savemark_checkpoint::{MANIFEST, Manifest, RestoreOptions, SaveOptions, restore, save};
+use savemark_measure::control::Control;
+use savemark_storage::memory::Memory;
+use savemark_storage::{File, Lock, NotPut, Queue, Storage};
 
 /// Which request fails.
 #[derive(Clone, Copy, Debug, PartialEq)]

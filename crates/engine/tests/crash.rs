@@ -8,14 +8,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use savemark_engine::buffer::Pool;
-use savemark_engine::checkpoint::state::GeneratedState;
-use savemark_engine::checkpoint::{Manifest, RestoreOptions, SaveOptions, restore, save};
-use savemark_engine::codec::CodecName;
-use savemark_engine::control::Control;
-use savemark_engine::payload::PayloadKind;
-use savemark_engine::storage::{self, Storage, posix::PosixOptions, uring::UringOptions};
-use savemark_engine::{Error, Kind};
+use savemark_base::buffer::Pool;
+use savemark_base::payload::PayloadKind;
+use savemark_base::{Error, Kind};
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::state::GeneratedState;
+use savemark_checkpoint::{Manifest, RestoreOptions, SaveOptions, restore, save};
+use savemark_measure::control::Control;
+use savemark_storage::Storage;
+use savemark_storage::posix::PosixOptions;
+use savemark_storage::uring::UringOptions;
 
 const CHILD: &str = "SAVEMARK_TEST_CHILD";
 
@@ -24,7 +26,7 @@ fn disk() -> tempfile::TempDir {
 }
 
 fn uring(target: &Path) -> Arc<dyn Storage> {
-    storage::open(&storage::Options::Uring(UringOptions::default()), target).unwrap()
+    savemark_storage::open(&savemark_storage::Options::Uring(UringOptions::default()), target).unwrap()
 }
 
 fn options(codec: CodecName) -> SaveOptions {
@@ -44,7 +46,7 @@ fn save_to(storage: &dyn Storage, state: &GeneratedState, codec: CodecName) -> R
 
 /// Which generation is there; panics unless it is whole and right.
 fn restored_generation(storage: &dyn Storage) -> u64 {
-    let manifest = savemark_engine::checkpoint::restore::open(storage).expect("a checkpoint is always there");
+    let manifest = savemark_checkpoint::restore::open(storage).expect("a checkpoint is always there");
     let number = manifest.state_bytes - BYTES;
     let options = RestoreOptions { queue_depth: 2, in_place: false };
     let result = restore(storage, &generation(number), &options, &mut Pool::default(), &Control::default());
@@ -146,9 +148,9 @@ fn a_disk_that_fills_up_in_the_middle_keeps_the_previous_checkpoint() {
     let Some(mounted) = Mounted::ext4(48) else { return };
     let target = mounted.path().join("checkpoint");
     fs::create_dir(&target).unwrap();
-    let direct = storage::Options::Posix(PosixOptions { direct: true });
-    for options in [storage::Options::Uring(UringOptions::default()), direct] {
-        let storage = storage::open(&options, &target).unwrap();
+    let direct = savemark_storage::Options::Posix(PosixOptions { direct: true });
+    for options in [savemark_storage::Options::Uring(UringOptions::default()), direct] {
+        let storage = savemark_storage::open(&options, &target).unwrap();
         save_to(&*storage, &generation(1), CodecName::None).unwrap();
         let before = storage.list().unwrap();
         // zstd cannot say beforehand what it will need, so this one finds out while writing.
@@ -168,12 +170,12 @@ fn a_checkpoint_on_a_read_only_filesystem_restores() {
     let Some(mounted) = Mounted::ext4(64) else { return };
     let target = mounted.path().join("checkpoint");
     fs::create_dir(&target).unwrap();
-    let direct = storage::Options::Posix(PosixOptions { direct: true });
-    save_to(&*storage::open(&direct, &target).unwrap(), &generation(1), CodecName::None).unwrap();
+    let direct = savemark_storage::Options::Posix(PosixOptions { direct: true });
+    save_to(&*savemark_storage::open(&direct, &target).unwrap(), &generation(1), CodecName::None).unwrap();
     let remounted = Command::new("mount").args(["-o", "remount,ro"]).arg(mounted.path()).status();
     assert!(remounted.is_ok_and(|status| status.success()));
-    for options in [storage::Options::Uring(UringOptions::default()), direct] {
-        let storage = storage::open(&options, &target).unwrap();
+    for options in [savemark_storage::Options::Uring(UringOptions::default()), direct] {
+        let storage = savemark_storage::open(&options, &target).unwrap();
         assert_eq!(restored_generation(&*storage), 1);
         let error = save_to(&*storage, &generation(2), CodecName::None).unwrap_err();
         assert_eq!(error.errno(), Some(libc::EROFS), "{error}");
@@ -186,7 +188,7 @@ fn a_checkpoint_on_a_read_only_filesystem_restores() {
 fn child_without_io_uring() {
     let Some(target) = child_target() else { return };
     forbid(libc::SYS_io_uring_setup);
-    let error = storage::open(&storage::Options::Uring(UringOptions::default()), &target).err();
+    let error = savemark_storage::open(&savemark_storage::Options::Uring(UringOptions::default()), &target).err();
     let told =
         error.map_or("opened".to_string(), |e| format!("{:?}|{e}|{}", e.kind, e.hint.as_deref().unwrap_or_default()));
     fs::write(target.join("told"), told).unwrap();

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use savemark_engine::Kind;
-use savemark_engine::control::Control;
+use savemark_base::Kind;
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
+use savemark_measure::control::Control;
 use serde_json::{Value, json};
 
 fn disk() -> tempfile::TempDir {
@@ -98,7 +98,7 @@ fn the_schema_of_records_names_every_field_of_one() {
     let (mut engine, target) = (Engine::new(), disk());
     let trial = json!({"workload": "sequential", "storage": "memory", "operation": "write", "size": "1MiB"});
     let record = run(&mut engine, target.path(), trial);
-    let schema = serde_json::to_value(savemark_engine::trial::record::schema()).unwrap();
+    let schema = serde_json::to_value(savemark_engine::record::schema()).unwrap();
     let named = |owner: &Value, value: &Value| {
         for key in value.as_object().unwrap().keys() {
             assert!(owner["properties"][key].is_object(), "{key} is not in the schema");
@@ -216,15 +216,12 @@ fn a_directory_of_files_is_a_state() {
 fn a_checkpoint_that_is_there_stays() {
     let target = disk();
     let make = |target: &Path| json!({"workload": "checkpoint", "storage": "posix", "size": 100_000, "target": target});
-    let theirs = savemark_engine::checkpoint::state::MemoryState::generate(Default::default(), 7, 50_000).unwrap();
-    let storage = savemark_engine::storage::Options::Posix(Default::default());
-    let storage =
-        savemark_engine::storage::open(&storage, savemark_engine::storage::Target::Directory(target.path().into()))
-            .unwrap();
+    let theirs = savemark_checkpoint::state::MemoryState::generate(Default::default(), 7, 50_000).unwrap();
+    let storage = savemark_storage::Options::Posix(Default::default());
+    let storage = savemark_storage::open(&storage, savemark_storage::Target::Directory(target.path().into())).unwrap();
     let options = (&savemark_engine::workload::checkpoint::CheckpointOptions::default()).into();
-    savemark_engine::checkpoint::save(&theirs, &*storage, &options, &mut Default::default(), &Control::default())
-        .unwrap();
-    let list = || savemark_engine::storage::Storage::list(&*storage).unwrap();
+    savemark_checkpoint::save(&theirs, &*storage, &options, &mut Default::default(), &Control::default()).unwrap();
+    let list = || savemark_storage::Storage::list(&*storage).unwrap();
     let before = list();
     let error =
         Engine::new().run(&Trial::parse(&make(target.path()).to_string()).unwrap(), &Control::default()).unwrap_err();

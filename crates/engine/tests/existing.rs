@@ -6,25 +6,27 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use savemark_engine::buffer::Pool;
-use savemark_engine::checkpoint::state::{Discard, GeneratedState};
-use savemark_engine::checkpoint::{MANIFEST, Manifest, RestoreOptions, SaveOptions, inspect, restore, save};
-use savemark_engine::codec::CodecName;
-use savemark_engine::control::Control;
-use savemark_engine::payload::PayloadKind;
-use savemark_engine::storage::{self, Storage, posix::PosixOptions, uring::UringOptions};
-use savemark_engine::{Error, Kind};
+use savemark_base::buffer::Pool;
+use savemark_base::payload::PayloadKind;
+use savemark_base::{Error, Kind};
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::state::{Discard, GeneratedState};
+use savemark_checkpoint::{MANIFEST, Manifest, RestoreOptions, SaveOptions, inspect, restore, save};
+use savemark_measure::control::Control;
+use savemark_storage::Storage;
+use savemark_storage::posix::PosixOptions;
+use savemark_storage::uring::UringOptions;
 
 fn disk() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
 fn posix(target: &Path) -> Arc<dyn Storage> {
-    storage::open(&storage::Options::Posix(PosixOptions { direct: false }), target).unwrap()
+    savemark_storage::open(&savemark_storage::Options::Posix(PosixOptions { direct: false }), target).unwrap()
 }
 
 fn uring(target: &Path) -> Arc<dyn Storage> {
-    storage::open(&storage::Options::Uring(UringOptions::default()), target).unwrap()
+    savemark_storage::open(&savemark_storage::Options::Uring(UringOptions::default()), target).unwrap()
 }
 
 fn state(number: u64) -> GeneratedState {
@@ -66,7 +68,7 @@ fn contents(target: &Path) -> Vec<(String, Vec<u8>)> {
 /// `text` sealed as a manifest is: its closing brace gives way to the digest of all before it.
 fn sealed(text: &str) -> Vec<u8> {
     let body = text.trim_end().strip_suffix('}').unwrap();
-    let digest = savemark_engine::digest::digest(body.as_bytes());
+    let digest = savemark_base::digest::digest(body.as_bytes());
     format!("{body},\"checksum\":\"crc64-nvme:{digest:016x}\"}}\n").into_bytes()
 }
 

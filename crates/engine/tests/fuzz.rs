@@ -2,25 +2,23 @@
 
 use std::sync::Arc;
 
-use savemark_engine::checkpoint::inspect::contents;
-use savemark_engine::checkpoint::manifest::Chunk as Extent;
-use savemark_engine::checkpoint::read::member;
-use savemark_engine::checkpoint::state::Discard;
-use savemark_engine::checkpoint::tree_sink::TreeSink;
-use savemark_engine::checkpoint::{MANIFEST, Manifest, RestoreOptions, Sink, restore};
-use savemark_engine::codec::{self, Chunk, Codec, CodecName, Piece};
-use savemark_engine::digest::digest;
-use savemark_engine::payload::{self, PayloadKind};
-use savemark_engine::storage::Storage;
-use savemark_engine::{Error, Kind};
+use savemark_base::digest::digest;
+use savemark_base::payload::{self, PayloadKind};
+use savemark_base::{Error, Kind};
+use savemark_checkpoint::codec::{self, Chunk, Codec, CodecName, Piece};
+use savemark_checkpoint::inspect::contents;
+use savemark_checkpoint::manifest::Chunk as Extent;
+use savemark_checkpoint::read::member;
+use savemark_checkpoint::state::Discard;
+use savemark_checkpoint::tree_sink::TreeSink;
+use savemark_checkpoint::{MANIFEST, Manifest, RestoreOptions, Sink, restore};
+use savemark_storage::Storage;
 use serde_json::{Value, json};
 
-mod guarded;
-mod mutate;
 mod sealed;
 
-use guarded::Guarded;
-use mutate::{Chance, fuzz};
+use savemark_testing::guarded::Guarded;
+use savemark_testing::mutate::{Chance, fuzz};
 use sealed::{saved, seal, sealed, tree};
 
 /// Lengths at which formats change: empty members, one page, many blocks, more than one lz4 block, planes.

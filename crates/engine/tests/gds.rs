@@ -3,15 +3,14 @@
 
 use std::path::PathBuf;
 
-use gpu::stand_in as fake;
-use savemark_engine::control::Control;
+use savemark_base::Kind;
+use savemark_engine::features;
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
-use savemark_engine::{Kind, features};
+use savemark_measure::control::Control;
+use savemark_testing::gpu::stand_in as fake;
 
-mod gpu;
-
-fn run(folder: &PathBuf, keys: &str) -> Result<savemark_engine::trial::record::Record, savemark_engine::Error> {
+fn run(folder: &PathBuf, keys: &str) -> Result<savemark_engine::record::Record, savemark_base::Error> {
     let place = tempfile::tempdir_in(folder).unwrap();
     let text = format!(r#"{{"storage":"gds","target":"{}",{keys}}}"#, place.path().display());
     let result = Engine::new().run(&Trial::parse(&text)?, &Control::default());

@@ -6,20 +6,18 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use savemark_engine::checkpoint::Member;
-use savemark_engine::checkpoint::gpu::{Extent, GpuState};
-use savemark_engine::checkpoint::segments::{Segment, Segments};
-use savemark_engine::checkpoint::state::lay_out;
+use savemark_base::{Error, Kind};
+use savemark_checkpoint::Member;
+use savemark_checkpoint::gpu::{Extent, GpuState};
+use savemark_checkpoint::segments::{Segment, Segments};
+use savemark_checkpoint::state::lay_out;
 use savemark_engine::commands::{Place, Report};
-use savemark_engine::control::Control;
-use savemark_engine::host::nvidia::cuda::{self, Memory};
-use savemark_engine::ranks::Placement;
+use savemark_engine::record::Record;
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
-use savemark_engine::trial::record::Record;
-use savemark_engine::{Error, Kind};
-
-mod gpu;
+use savemark_host::nvidia::cuda::{self, Memory};
+use savemark_measure::control::Control;
+use savemark_measure::ranks::Placement;
 
 /// The library has knobs and counters: one test at a time.
 struct StandIn {
@@ -43,7 +41,7 @@ impl StandIn {
     fn new() -> Option<Self> {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let name = CString::new(gpu::library()?.to_str()?).unwrap();
+        let name = CString::new(savemark_testing::gpu::library()?.to_str()?).unwrap();
         // SAFETY: the library that we have made, whose functions have these types.
         unsafe {
             let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
@@ -76,7 +74,7 @@ impl Drop for StandIn {
 }
 
 fn place() -> tempfile::TempDir {
-    tempfile::tempdir_in(gpu::stand_in().unwrap()).unwrap()
+    tempfile::tempdir_in(savemark_testing::gpu::stand_in().unwrap()).unwrap()
 }
 
 fn trial(place: &Path, keys: &str) -> Trial {

@@ -1,14 +1,12 @@
 //! What a server must not get out of a client: credentials sent elsewhere, memory without end, or a wait without end.
 
-mod wire;
-
 use std::time::Duration;
 
-use savemark_engine::size::Span;
-use savemark_engine::storage::object::{self, Environment, ObjectOptions};
-use savemark_engine::storage::{Storage, Target};
-use savemark_engine::{Error, Kind};
-use wire::{Answer, Server};
+use savemark_base::size::Span;
+use savemark_base::{Error, Kind};
+use savemark_storage::object::{self, Environment, ObjectOptions};
+use savemark_storage::{Storage, Target};
+use savemark_testing::wire::{Answer, Server};
 
 const GOOGLE_KEY: &str = r#"{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}"#;
 const TOKEN: &str = "session-token-of-tests";

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use savemark_engine::control::Control;
+use savemark_base::{Error, Kind};
 use savemark_engine::run::{Engine, Moment};
 use savemark_engine::trial::Trial;
-use savemark_engine::{Error, Kind};
+use savemark_measure::control::Control;
 use serde_json::{Value, json};
 
 const PHASES: [&str; 12] = [

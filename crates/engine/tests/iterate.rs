@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Mutex;
 
-use savemark_engine::control::Control;
+use savemark_base::{Error, Kind};
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
 use savemark_engine::workload::iterate::witness::{self, Witness};
 use savemark_engine::workload::iterate::{IterateOptions, Policy};
-use savemark_engine::{Error, Kind};
+use savemark_measure::control::Control;
 use serde_json::{Value, json};
 
 fn disk() -> tempfile::TempDir {

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use savemark_engine::control::Control;
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
+use savemark_measure::control::Control;
 use serde_json::{Value, json};
 
 const SIZE: u64 = 1 << 20;

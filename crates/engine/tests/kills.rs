@@ -3,26 +3,24 @@
 //! `SAVEMARK_KILLS` says how many kills of each path there are; 1000 is the full size, a few are enough to see that it works.
 //! A child is this test binary again, running the one test that acts as the child when its variable is set.
 
-#[allow(dead_code)]
-mod s3;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use s3::Server;
-use savemark_engine::buffer::Pool;
-use savemark_engine::checkpoint::state::GeneratedState;
-use savemark_engine::checkpoint::tree::TreeSource;
-use savemark_engine::checkpoint::tree_sink::{TreeSink, sweep};
-use savemark_engine::checkpoint::{MANIFEST, RestoreOptions, SaveOptions, Sink, Source, inspect, restore, save};
-use savemark_engine::codec::CodecName;
-use savemark_engine::control::Control;
-use savemark_engine::payload::PayloadKind;
-use savemark_engine::storage::object::{self, Environment};
-use savemark_engine::storage::{self, Storage, Target, uring::UringOptions};
+use savemark_base::buffer::Pool;
+use savemark_base::payload::PayloadKind;
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::state::GeneratedState;
+use savemark_checkpoint::tree::TreeSource;
+use savemark_checkpoint::tree_sink::{TreeSink, sweep};
+use savemark_checkpoint::{MANIFEST, RestoreOptions, SaveOptions, Sink, Source, inspect, restore, save};
+use savemark_measure::control::Control;
+use savemark_storage::object::{self, Environment};
+use savemark_storage::uring::UringOptions;
+use savemark_storage::{Storage, Target};
+use savemark_testing::s3::Server;
 
 const CHILD: &str = "SAVEMARK_TEST_CHILD";
 
@@ -35,7 +33,7 @@ fn disk() -> tempfile::TempDir {
 }
 
 fn open(target: &Path) -> Arc<dyn Storage> {
-    storage::open(&storage::Options::Uring(UringOptions::default()), target).unwrap()
+    savemark_storage::open(&savemark_storage::Options::Uring(UringOptions::default()), target).unwrap()
 }
 
 const BYTES: u64 = 4 << 20;
@@ -204,7 +202,7 @@ fn killed_restores_leave_all_or_nothing_and_the_checkpoint() {
     println!("{whole} restores had ended when they were looked at");
     // A few in a hundred: the child removes what is whole at once.
     assert!(whole > 0 || kills() < 500, "no restore ended; the test does not test");
-    restore_into(&*open(&checkpoint), &savemark_engine::checkpoint::state::Discard);
+    restore_into(&*open(&checkpoint), &savemark_checkpoint::state::Discard);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Manifests with a valid seal that claim what no save writes: refused before anything is allocated, opened or made for it.
 
-use savemark_engine::checkpoint::state::Discard;
-use savemark_engine::checkpoint::{MANIFEST, Manifest, RestoreOptions, inspect, limits, restore};
-use savemark_engine::codec::CodecName;
-use savemark_engine::{Error, Kind};
+use savemark_base::{Error, Kind};
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::state::Discard;
+use savemark_checkpoint::{MANIFEST, Manifest, RestoreOptions, inspect, limits, restore};
 use serde_json::{Value, json};
 
 #[allow(dead_code)] // the fuzz targets use the rest

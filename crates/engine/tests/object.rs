@@ -1,25 +1,22 @@
 //! Checkpoints in a bucket: whole or not there, whatever the server and the network do.
 
-#[allow(dead_code)]
-mod s3;
-
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::StatusCode;
-use s3::{Faults, Server};
-use savemark_engine::buffer::{Arena, Pool};
-use savemark_engine::checkpoint::state::{GeneratedState, MemoryState};
-use savemark_engine::checkpoint::{MANIFEST, Manifest, RestoreOptions, SaveOptions, Source, restore, save};
-use savemark_engine::codec::CodecName;
-use savemark_engine::control::Control;
-use savemark_engine::operation::Operation;
-use savemark_engine::payload::PayloadKind;
-use savemark_engine::size::{Size, Span};
-use savemark_engine::storage::object::{self, Environment, Object, ObjectOptions};
-use savemark_engine::storage::{File, Op, Storage, Target};
-use savemark_engine::{Error, Kind};
+use savemark_base::buffer::{Arena, Pool};
+use savemark_base::io::Op;
+use savemark_base::io::Operation;
+use savemark_base::payload::PayloadKind;
+use savemark_base::size::{Size, Span};
+use savemark_base::{Error, Kind};
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::state::{GeneratedState, MemoryState};
+use savemark_checkpoint::{MANIFEST, Manifest, RestoreOptions, SaveOptions, Source, restore, save};
+use savemark_measure::control::Control;
+use savemark_storage::object::{self, Environment, Object, ObjectOptions};
+use savemark_storage::{File, Storage, Target};
+use savemark_testing::s3::{Faults, Server, StatusCode};
 
 const CHILD: &str = "SAVEMARK_TEST_CHILD";
 
@@ -103,9 +100,8 @@ fn a_checkpoint_has_the_same_layout_on_disk_and_in_a_bucket() {
     for name in storage.list().unwrap() {
         std::fs::copy(root.path().join("bucket/there").join(&name), copy.path().join(&name)).unwrap();
     }
-    let posix =
-        savemark_engine::storage::Options::Posix(savemark_engine::storage::posix::PosixOptions { direct: false });
-    restores(&*savemark_engine::storage::open(&posix, copy.path()).unwrap(), &state).unwrap();
+    let posix = savemark_storage::Options::Posix(savemark_storage::posix::PosixOptions { direct: false });
+    restores(&*savemark_storage::open(&posix, copy.path()).unwrap(), &state).unwrap();
 }
 
 #[test]
@@ -290,7 +286,7 @@ fn each_error_says_what_to_do_and_no_secret() {
         let text = format!("{error} | {}", error.hint.as_deref().unwrap_or_default());
         println!("{text}");
         assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
-        assert!(!text.contains(s3::SECRET) && !text.contains(s3::KEY), "{text}");
+        assert!(!text.contains(savemark_testing::s3::SECRET) && !text.contains(savemark_testing::s3::KEY), "{text}");
     };
     let (url, keys) = ("s3://bucket/p", [("AWS_ACCESS_KEY_ID", ""), ("AWS_EC2_METADATA_DISABLED", "true")]);
     told(with(&[("AWS_SECRET_ACCESS_KEY", "wrong")], url), &["signature", "AWS_SECRET_ACCESS_KEY"]);
@@ -315,7 +311,7 @@ fn each_error_says_what_to_do_and_no_secret() {
         server.set(Faults { always: Some((StatusCode::from_u16(status).unwrap(), code)), ..Faults::default() });
         told(with(&[], url), &words);
     }
-    let in_url = with(&[], &format!("s3://{}:{}@bucket/p", s3::KEY, s3::SECRET));
+    let in_url = with(&[], &format!("s3://{}:{}@bucket/p", savemark_testing::s3::KEY, savemark_testing::s3::SECRET));
     told(in_url, &["environment", "s3://bucket/prefix"]);
 }
 

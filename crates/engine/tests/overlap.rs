@@ -3,15 +3,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use savemark_engine::Error;
-use savemark_engine::buffer::{Arena, Pool};
-use savemark_engine::checkpoint::state::GeneratedState;
-use savemark_engine::checkpoint::{Member, RestoreOptions, SaveOptions, Sink, restore, save};
-use savemark_engine::codec::CodecName;
-use savemark_engine::control::Control;
-use savemark_engine::payload::PayloadKind;
-use savemark_engine::record::{Cache, PathTaken};
-use savemark_engine::storage::{self, Completion, File, Lock, NotPut, Op, Queue, Storage};
+use savemark_base::Error;
+use savemark_base::buffer::{Arena, Pool};
+use savemark_base::io::{Completion, Op};
+use savemark_base::payload::PayloadKind;
+use savemark_base::record::{Cache, PathTaken};
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::state::GeneratedState;
+use savemark_checkpoint::{Member, RestoreOptions, SaveOptions, Sink, restore, save};
+use savemark_measure::control::Control;
+use savemark_storage::{File, Lock, NotPut, Queue, Storage};
 
 /// Reads that were handed to the device and have not come back.
 type Flying = Arc<AtomicUsize>;
@@ -123,7 +124,9 @@ const CHUNKS: usize = 12;
 
 /// What was on its way as each chunk was looked at.
 fn seen(codec: CodecName, streams: u32, queue_depth: u32) -> Vec<usize> {
-    let files = storage::open(&storage::Options::Memory(Default::default()), std::path::Path::new("")).unwrap();
+    let files =
+        savemark_storage::open(&savemark_storage::Options::Memory(Default::default()), std::path::Path::new(""))
+            .unwrap();
     let bytes = (CHUNKS as u64) << 16;
     let state = || GeneratedState::new(PayloadKind::Bf16, 3, bytes);
     let options = SaveOptions { codec, level: None, streams, chunk_bytes: 64 << 10, queue_depth };

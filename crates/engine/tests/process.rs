@@ -8,18 +8,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use savemark_engine::buffer::Pool;
-use savemark_engine::checkpoint::{MANIFEST, RestoreOptions, SaveOptions};
-use savemark_engine::codec::CodecName;
-use savemark_engine::control::Control;
-use savemark_engine::payload::PayloadKind;
-use savemark_engine::process::criu::Criu;
-use savemark_engine::process::program::{Kind, Program};
-use savemark_engine::process::{self, After, DumpOptions, Restored, tree};
+use savemark_base::buffer::Pool;
+use savemark_base::payload::PayloadKind;
+use savemark_base::{Error, Kind as Why};
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::{MANIFEST, RestoreOptions, SaveOptions};
 use savemark_engine::run::Engine;
-use savemark_engine::storage::{self, Storage, posix::PosixOptions, uring::UringOptions};
 use savemark_engine::trial::Trial;
-use savemark_engine::{Error, Kind as Why};
+use savemark_measure::control::Control;
+use savemark_process::criu::Criu;
+use savemark_process::program::{Kind, Program};
+use savemark_process::{After, DumpOptions, Restored, tree};
+use savemark_storage::Storage;
+use savemark_storage::posix::PosixOptions;
+use savemark_storage::uring::UringOptions;
 
 #[path = "process/failing.rs"]
 mod failing;
@@ -60,7 +62,7 @@ fn disk() -> tempfile::TempDir {
 }
 
 fn uring(target: &Path) -> Arc<dyn Storage> {
-    storage::open(&storage::Options::Uring(UringOptions::default()), target).unwrap()
+    savemark_storage::open(&savemark_storage::Options::Uring(UringOptions::default()), target).unwrap()
 }
 
 fn options(codec: CodecName, streams: u32) -> SaveOptions {
@@ -79,14 +81,14 @@ fn save(
     storage: &dyn Storage,
     program: &Program,
     options: &SaveOptions,
-) -> Result<savemark_engine::record::Phase, Error> {
+) -> Result<savemark_base::record::Phase, Error> {
     let dump = dump_of(program.pid, After::Kill);
-    process::save(storage, &dump, options, &mut Pool::default(), &Control::default()).map(|(_, phase)| phase)
+    savemark_process::save(storage, &dump, options, &mut Pool::default(), &Control::default()).map(|(_, phase)| phase)
 }
 
 fn restore(storage: &dyn Storage) -> Result<Restored, Error> {
     let options = RestoreOptions { queue_depth: 2, in_place: true };
-    process::restore(storage, &options, &mut Pool::default(), &Control::default())
+    savemark_process::restore(storage, &options, &mut Pool::default(), &Control::default())
 }
 
 fn runs(program: &mut Program) {
@@ -156,7 +158,7 @@ fn a_large_program_takes_no_more_memory_than_a_small_one() {
         return;
     }
     let text = std::env::var("SAVEMARK_TEST_PROCESS").unwrap_or("256MiB".into());
-    let bytes = text.parse::<savemark_engine::size::Size>().unwrap().0;
+    let bytes = text.parse::<savemark_base::size::Size>().unwrap().0;
     let place = disk();
     let mut program = start(Kind::Tree, bytes);
     let peak = |reset: bool| {
@@ -187,8 +189,9 @@ fn a_program_that_is_to_run_on_does_and_its_numbers_are_refused_to_its_copy() {
     let storage = uring(place.path());
     let mut program = start(Kind::Tree, 4 * MIB);
     let dump = dump_of(program.pid, After::Run);
-    let save =
-        |options: SaveOptions| process::save(&*storage, &dump, &options, &mut Pool::default(), &Control::default());
+    let save = |options: SaveOptions| {
+        savemark_process::save(&*storage, &dump, &options, &mut Pool::default(), &Control::default())
+    };
     save(options(CodecName::Zstd, 2)).unwrap();
     runs(&mut program);
     let error = restore(&*storage).unwrap_err();
@@ -215,7 +218,8 @@ fn a_storage_that_dies_at_any_point_costs_the_program_nothing() {
     let bytes = 12 * MIB;
     let place = disk();
     let mut program = start(Kind::Threads, bytes);
-    let inner = storage::open(&storage::Options::Posix(PosixOptions::default()), place.path()).unwrap();
+    let inner =
+        savemark_storage::open(&savemark_storage::Options::Posix(PosixOptions::default()), place.path()).unwrap();
     let mut failed = 0;
     for point in 0..points {
         let codec = [CodecName::None, CodecName::Lz4][point as usize % 2];
@@ -288,7 +292,7 @@ fn who_is_interrupted_leaves_the_program_running() {
                 control.cancel();
             });
             let dump = dump_of(program.pid, After::Run);
-            process::save(&*storage, &dump, &options(CodecName::None, 3), &mut Pool::default(), &control)
+            savemark_process::save(&*storage, &dump, &options(CodecName::None, 3), &mut Pool::default(), &control)
         });
         if let Err(error) = saved {
             assert_eq!(error.kind, Why::Interrupted, "{error}");
@@ -309,8 +313,14 @@ fn child_that_is_killed() {
         restore(&*storage).map(drop).unwrap();
     } else {
         let dump = dump_of(pid.parse().unwrap(), After::Kill);
-        process::save(&*storage, &dump, &options(CodecName::None, 2), &mut Pool::default(), &Control::default())
-            .unwrap();
+        savemark_process::save(
+            &*storage,
+            &dump,
+            &options(CodecName::None, 2),
+            &mut Pool::default(),
+            &Control::default(),
+        )
+        .unwrap();
     }
 }
 

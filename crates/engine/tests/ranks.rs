@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use savemark_engine::control::Control;
-use savemark_engine::ranks::Placement;
+use savemark_base::{Error, Kind, Result};
 use savemark_engine::run::{Engine, Moment};
 use savemark_engine::trial::Trial;
-use savemark_engine::{Error, Kind, Result};
+use savemark_measure::control::Control;
+use savemark_measure::ranks::Placement;
 use serde_json::{Value, json};
 
 /// Where all ranks meet, as Python lets them meet by MPI.

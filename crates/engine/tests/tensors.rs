@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
-use savemark_engine::buffer::{Arena, Buffer, Owner, Pool};
-use savemark_engine::checkpoint::segments::{Segment, Segments};
-use savemark_engine::checkpoint::state::{Discard, lay_out};
-use savemark_engine::checkpoint::{
-    MANIFEST, Manifest, Member, RestoreOptions, SaveOptions, Sink, Source, restore, save,
-};
-use savemark_engine::codec::CodecName;
-use savemark_engine::control::Control;
-use savemark_engine::storage::{self, Storage, posix::PosixOptions, uring::UringOptions};
-use savemark_engine::{Error, Kind};
+use savemark_base::buffer::{Arena, Buffer, Owner, Pool};
+use savemark_base::{Error, Kind};
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::segments::{Segment, Segments};
+use savemark_checkpoint::state::{Discard, lay_out};
+use savemark_checkpoint::{MANIFEST, Manifest, Member, RestoreOptions, SaveOptions, Sink, Source, restore, save};
+use savemark_measure::control::Control;
+use savemark_storage::Storage;
+use savemark_storage::posix::PosixOptions;
+use savemark_storage::uring::UringOptions;
 
 const PAGE: u64 = 4096;
 
@@ -210,11 +210,11 @@ fn disk() -> tempfile::TempDir {
 }
 
 fn uring(target: &Path) -> Arc<dyn Storage> {
-    storage::open(&storage::Options::Uring(UringOptions::default()), target).unwrap()
+    savemark_storage::open(&savemark_storage::Options::Uring(UringOptions::default()), target).unwrap()
 }
 
 fn posix(target: &Path) -> Arc<dyn Storage> {
-    storage::open(&storage::Options::Posix(PosixOptions { direct: false }), target).unwrap()
+    savemark_storage::open(&savemark_storage::Options::Posix(PosixOptions { direct: false }), target).unwrap()
 }
 
 fn options(codec: CodecName, streams: u32, chunk_bytes: usize) -> SaveOptions {

@@ -3,9 +3,9 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use savemark_engine::control::Control;
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
+use savemark_measure::control::Control;
 
 const ASKED: &str = "SAVEMARK_TEST_FEW_THREADS";
 /// A user that nobody is, so that its threads are only ours.

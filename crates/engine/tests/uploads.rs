@@ -1,24 +1,21 @@
 //! What goes up arrives as it was sent, and what killed savers left in a bucket is found.
 
-#[allow(dead_code)]
-mod s3;
-
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use s3::{Faults, Server};
-use savemark_engine::buffer::Pool;
-use savemark_engine::checkpoint::abandoned::{Leftover, clean};
-use savemark_engine::checkpoint::inspect;
-use savemark_engine::checkpoint::state::GeneratedState;
-use savemark_engine::checkpoint::{MANIFEST, RestoreOptions, SaveOptions, Source, restore, save};
-use savemark_engine::codec::CodecName;
-use savemark_engine::control::Control;
-use savemark_engine::payload::PayloadKind;
-use savemark_engine::size::{Size, Span};
-use savemark_engine::storage::object::{self, Environment, Object, ObjectOptions};
-use savemark_engine::storage::{Storage, Target};
-use savemark_engine::{Error, Kind};
+use savemark_base::buffer::Pool;
+use savemark_base::payload::PayloadKind;
+use savemark_base::size::{Size, Span};
+use savemark_base::{Error, Kind};
+use savemark_checkpoint::abandoned::{Leftover, clean};
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::inspect;
+use savemark_checkpoint::state::GeneratedState;
+use savemark_checkpoint::{MANIFEST, RestoreOptions, SaveOptions, Source, restore, save};
+use savemark_measure::control::Control;
+use savemark_storage::object::{self, Environment, Object, ObjectOptions};
+use savemark_storage::{Storage, Target};
+use savemark_testing::s3::{Faults, Server};
 
 const CHILD: &str = "SAVEMARK_TEST_UPLOADER";
 const MINUTES: Span = Span(1_200_000_000_000);

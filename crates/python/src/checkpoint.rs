@@ -7,17 +7,17 @@ use std::sync::Arc;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use savemark_engine::buffer::Owner;
-use savemark_engine::checkpoint::gpu::{Extent, GpuState};
-use savemark_engine::checkpoint::inspect::STATE_INDEX;
-use savemark_engine::checkpoint::segments::{Segment, Segments};
-use savemark_engine::checkpoint::state::lay_out;
-use savemark_engine::checkpoint::{Manifest, Member, tree_sink};
+use savemark_base::buffer::Owner;
+use savemark_base::{Error, Result};
+use savemark_checkpoint::gpu::{Extent, GpuState};
+use savemark_checkpoint::inspect::STATE_INDEX;
+use savemark_checkpoint::segments::{Segment, Segments};
+use savemark_checkpoint::state::lay_out;
+use savemark_checkpoint::{Manifest, Member, tree_sink};
 use savemark_engine::commands::Place;
-use savemark_engine::host::nvidia::cuda;
-use savemark_engine::process::{After, DumpOptions, criu};
 use savemark_engine::trial::Trial;
-use savemark_engine::{Error, Result};
+use savemark_host::nvidia::cuda;
+use savemark_process::{After, DumpOptions, criu};
 
 use crate::{json, raise, watch};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use savemark_engine::ranks::Address;
-use savemark_engine::ranks::hall::{self, Met, Visit};
-use savemark_engine::{Error, Result};
+use savemark_base::{Error, Result};
+use savemark_measure::ranks::Address;
+use savemark_measure::ranks::hall::{self, Met, Visit};
 
 use crate::raise;
 use crate::witness::{self, Failure};

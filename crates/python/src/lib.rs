@@ -12,14 +12,15 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use savemark_engine::checkpoint::abandoned;
-use savemark_engine::control::{Control, Meet};
-use savemark_engine::ranks::Placement;
-use savemark_engine::size::{Size, Span};
-use savemark_engine::storage::object::{self, Environment, Object, ObjectOptions};
-use savemark_engine::storage::{Storage, Target};
+use savemark_base::Error;
+use savemark_base::size::{Size, Span};
+use savemark_checkpoint::abandoned;
+use savemark_engine::run;
 use savemark_engine::trial::{self, Trial};
-use savemark_engine::{Error, host, run};
+use savemark_measure::control::{Control, Meet};
+use savemark_measure::ranks::Placement;
+use savemark_storage::object::{self, Environment, Object, ObjectOptions};
+use savemark_storage::{Storage, Target};
 
 create_exception!(_engine, EngineError, PyException, "Why the engine stopped: attributes kind, message and hint.");
 
@@ -210,7 +211,7 @@ fn schema() -> String {
 /// The JSON Schema of a record.
 #[pyfunction]
 fn record_schema() -> String {
-    json(&savemark_engine::trial::record::schema())
+    json(&savemark_engine::record::schema())
 }
 
 /// A trial with its defaults filled in.
@@ -241,7 +242,7 @@ fn format_size(bytes: u64) -> String {
 #[pyfunction(name = "host")]
 #[pyo3(signature = (target=None))]
 fn describe_host(target: Option<&str>) -> String {
-    json(&host::describe(target.map(Path::new), savemark_engine::features::libraries()))
+    json(&savemark_host::describe(target.map(Path::new), savemark_engine::features::libraries()))
 }
 
 /// What the engine can do here, and why not where it cannot.

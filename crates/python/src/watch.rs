@@ -8,9 +8,9 @@ use std::time::Duration;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use savemark_engine::control::Control;
-use savemark_engine::host::threads;
-use savemark_engine::{Error, Result};
+use savemark_base::{Error, Result};
+use savemark_host::threads;
+use savemark_measure::control::Control;
 
 use crate::raise;
 

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use savemark_engine::host::evidence;
-use savemark_engine::payload::{PayloadKind, fill};
+use savemark_base::payload::{PayloadKind, fill};
+use savemark_base::{Error, Result};
 use savemark_engine::run::Moment;
-use savemark_engine::{Error, Result};
+use savemark_host::evidence;
 use serde_json::json;
 
 use crate::raise;

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 Step = Callable[[Json], Json]
 
 RUN = 1  # of run.json
-RECORD = 2  # of a record: SCHEMA_VERSION in crates/engine/src/trial/record.rs
+RECORD = 2  # of a record: SCHEMA_VERSION in crates/engine/src/record.rs, which writes it
 # By the version that they start from: the step to the next one.
 RUN_STEPS: Mapping[int, Step] = {}
 RECORD_STEPS: Mapping[int, Step] = {

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 
 use super::Workload;
 use crate::bench::Bench;
-use crate::checkpoint::limits::{SHARDS, check_chunk};
-use crate::checkpoint::state::MemoryState;
-use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source};
-use crate::codec::{self, CodecName};
-use crate::error::{Error, Result};
-use crate::host::gpu::numbers;
-use crate::ranks::Sharing;
-use crate::record::{PathTaken, Phase};
-use crate::size::Size;
-use crate::storage::Storage;
+use savemark_base::error::{Error, Result};
+use savemark_base::record::{PathTaken, Phase};
+use savemark_base::size::Size;
+use savemark_checkpoint::codec::{self, CodecName};
+use savemark_checkpoint::limits::{SHARDS, check_chunk};
+use savemark_checkpoint::state::MemoryState;
+use savemark_checkpoint::{MANIFEST, RestoreOptions, SaveOptions, Source};
+use savemark_host::gpu::numbers;
+use savemark_measure::ranks::Sharing;
+use savemark_storage::Storage;
 
 mod gpu;
 
@@ -183,18 +183,19 @@ impl<'a> Checkpoint<'a> {
         };
         let options = SaveOptions::from(self.options);
         let payload = source.sample().payload();
-        let saved = checkpoint::save(&*source, &*bench.storage, &options, &mut bench.memory.pool, bench.control);
+        let saved =
+            savemark_checkpoint::save(&*source, &*bench.storage, &options, &mut bench.memory.pool, bench.control);
         saved.map(|(_, phase)| Phase { payload, ..phase })
     }
 
     fn restore(&self, bench: &mut Bench) -> Result<Phase> {
-        let manifest = checkpoint::restore::open(&*bench.storage)?;
+        let manifest = savemark_checkpoint::restore::open(&*bench.storage)?;
         let mut names: Vec<String> = manifest.shards.iter().map(|s| s.name.clone()).collect();
         names.push(MANIFEST.to_string());
         let sink = bench.memory.destination(manifest.state_bytes)?;
         let options = RestoreOptions::from(self.options);
         let restore = |bench: &mut Bench| {
-            checkpoint::restore(&*bench.storage, &*sink, &options, &mut bench.memory.pool, bench.control)
+            savemark_checkpoint::restore(&*bench.storage, &*sink, &options, &mut bench.memory.pool, bench.control)
         };
         match self.options.cache {
             CacheState::Cold => bench.storage.evict(&names)?,
@@ -246,6 +247,6 @@ impl Workload for Checkpoint<'_> {
     }
 
     fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {
-        if self.is_ours { checkpoint::remove(&*bench.storage) } else { Ok(()) }
+        if self.is_ours { savemark_checkpoint::remove(&*bench.storage) } else { Ok(()) }
     }
 }

@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use super::Workload;
 use crate::bench::Bench;
-use crate::buffer::{Arena, align_up};
-use crate::checkpoint::Source;
-use crate::checkpoint::limits::check_chunk;
-use crate::checkpoint::state::{MemoryState, pieces};
-use crate::clock;
-use crate::codec::{self, CodecName};
-use crate::error::{Error, Result};
-use crate::phase::{self, Watch};
-use crate::ranks::Sharing;
-use crate::record::Phase;
-use crate::size::Size;
-use crate::worker::{Meter, timed};
+use savemark_base::buffer::{Arena, align_up};
+use savemark_base::clock;
+use savemark_base::error::{Error, Result};
+use savemark_base::record::Phase;
+use savemark_base::size::Size;
+use savemark_checkpoint::Source;
+use savemark_checkpoint::codec::{self, CodecName};
+use savemark_checkpoint::limits::check_chunk;
+use savemark_checkpoint::state::{MemoryState, pieces};
+use savemark_measure::phase::{self, Watch};
+use savemark_measure::ranks::Sharing;
+use savemark_measure::worker::{Meter, timed};
 
 /// Options of `codec`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

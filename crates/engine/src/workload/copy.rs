@@ -15,18 +15,18 @@ use self::job::{Job, Names};
 use super::block::Sync;
 use super::{Workload, own_calls};
 use crate::bench::Bench;
-use crate::buffer::{ALIGN, align_up};
-use crate::clock;
 use crate::common::Common;
-use crate::error::{Error, Result};
-use crate::host::evidence;
-use crate::payload;
-use crate::payload::content;
-use crate::phase::{self, Watch};
-use crate::record::{Cache, PathTaken, Payload, Phase};
-use crate::size::Size;
-use crate::storage::Storage;
-use crate::storage::posix::{self, PosixOptions};
+use savemark_base::buffer::{ALIGN, align_up};
+use savemark_base::clock;
+use savemark_base::error::{Error, Result};
+use savemark_base::payload;
+use savemark_base::payload::content;
+use savemark_base::record::{Cache, PathTaken, Payload, Phase};
+use savemark_base::size::Size;
+use savemark_host::evidence;
+use savemark_measure::phase::{self, Watch};
+use savemark_storage::Storage;
+use savemark_storage::posix::{self, PosixOptions};
 
 /// Options of `copy`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -255,10 +255,10 @@ impl Copy<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::Control;
     use crate::run::{Engine, Moment};
-    use crate::testing::disk;
     use crate::trial::Trial;
+    use savemark_measure::control::Control;
+    use savemark_testing::disk;
 
     fn trial(target: &Path, disk: &Path, more: &str) -> Trial {
         let text = format!(
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!((path.storage.as_str(), path.direct), ("posix", true));
         assert!(!path.fixed_buffers && !path.registered_files && path.notes.iter().any(|note| note.contains("plain")));
         let error = Engine::new().run(&text(10_000), &Control::default()).unwrap_err();
-        assert!(error.kind == crate::Kind::Usage && error.to_string().contains("4KiB"), "{error}");
+        assert!(error.kind == savemark_base::Kind::Usage && error.to_string().contains("4KiB"), "{error}");
         assert_eq!((left(there.path()), left(here.path())), (0, 0), "nothing is left");
     }
 
@@ -339,7 +339,7 @@ mod tests {
             Ok(())
         };
         let error = Engine::new().run_around(&trial, &Control::default(), &mut around).unwrap_err();
-        assert_eq!(error.kind, crate::Kind::Corrupt);
+        assert_eq!(error.kind, savemark_base::Kind::Corrupt);
         assert!(error.to_string().contains("back-00000001"), "{error}");
         assert_eq!((left(there.path()), left(here.path())), (0, 0), "nothing is left");
     }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::block::geometry::{Geometry, GeometryOptions, Sharing};
-use crate::error::Result;
+use savemark_base::error::Result;
 
 /// Options of `file_per_process`: each worker's blocks follow each other in a file of its own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

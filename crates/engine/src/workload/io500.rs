@@ -10,10 +10,10 @@ use super::Workload;
 use super::block::geometry::{Geometry, Sharing};
 use super::metadata::{Metadata, Name, Naming};
 use crate::bench::Bench;
-use crate::error::{Error, Kind, Result};
-use crate::phase::Watch;
-use crate::ranks::Sharing as Ranks;
-use crate::record::{PathTaken, Phase};
+use savemark_base::error::{Error, Kind, Result};
+use savemark_base::record::{PathTaken, Phase};
+use savemark_measure::phase::Watch;
+use savemark_measure::ranks::Sharing as Ranks;
 
 mod find;
 mod options;

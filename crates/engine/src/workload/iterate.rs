@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{Workload, own_calls};
 use crate::bench::Bench;
-use crate::clock;
-use crate::control::Control;
-use crate::cpu::CpuClock;
-use crate::error::{Error, Result};
-use crate::phase::{self, Team, Watch};
-use crate::record::{PathTaken, Phase, Stage, Worker};
-use crate::size::Span;
-use crate::worker::Meter;
+use savemark_base::clock;
+use savemark_base::cpu::CpuClock;
+use savemark_base::error::{Error, Result};
+use savemark_base::record::{PathTaken, Phase, Stage, Worker};
+use savemark_base::size::Span;
+use savemark_measure::control::Control;
+use savemark_measure::phase::{self, Team, Watch};
+use savemark_measure::worker::Meter;
 
 mod commit;
 mod file;

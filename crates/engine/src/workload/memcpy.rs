@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::Workload;
 use crate::bench::Bench;
-use crate::buffer::Arena;
-use crate::clock;
-use crate::error::{Error, Result};
-use crate::phase::{self, Watch};
-use crate::ranks::Sharing;
-use crate::record::Phase;
-use crate::size::Size;
-use crate::worker::Meter;
+use savemark_base::buffer::Arena;
+use savemark_base::clock;
+use savemark_base::error::{Error, Result};
+use savemark_base::record::Phase;
+use savemark_base::size::Size;
+use savemark_measure::phase::{self, Watch};
+use savemark_measure::ranks::Sharing;
+use savemark_measure::worker::Meter;
 
 /// Options of `memcpy`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

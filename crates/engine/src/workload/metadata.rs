@@ -14,11 +14,11 @@ use super::checkpoint::CacheState;
 use super::wear_out::WearOut;
 use super::{Workload, own_calls};
 use crate::bench::Bench;
-use crate::error::{Error, Result};
-use crate::phase::{self, Watch};
-use crate::ranks::{Placement, Sharing};
-use crate::record::{Cache, PathTaken, Phase, Stage};
-use crate::size::{Size, Span};
+use savemark_base::error::{Error, Result};
+use savemark_base::record::{Cache, PathTaken, Phase, Stage};
+use savemark_base::size::{Size, Span};
+use savemark_measure::phase::{self, Watch};
+use savemark_measure::ranks::{Placement, Sharing};
 
 mod guard;
 mod items;
@@ -343,8 +343,8 @@ fn failed(what: &str, directory: &Path, name: &std::ffi::CStr, error: rustix::io
 mod tests {
     use super::*;
     use crate::common::Common;
-    use crate::testing::disk;
-    use crate::worker::Meter;
+    use savemark_measure::worker::Meter;
+    use savemark_testing::disk;
 
     #[test]
     fn a_file_that_changed_or_was_swapped_is_found() {
@@ -363,7 +363,10 @@ mod tests {
         for bad in [&flipped, &good[..3900].to_vec(), &Vec::new(), &fs::read(item(2)).unwrap()] {
             fs::write(item(1), bad).unwrap();
             let error = work.read(&mut meter, 3).unwrap_err();
-            assert!(error.kind == crate::Kind::Corrupt && error.to_string().contains("item-0000-00000001"), "{error}");
+            assert!(
+                error.kind == savemark_base::Kind::Corrupt && error.to_string().contains("item-0000-00000001"),
+                "{error}"
+            );
         }
         fs::write(item(1), good).unwrap();
         work.read(&mut meter, 3).unwrap();

@@ -6,10 +6,10 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Bench;
-use crate::error::Result;
-use crate::ranks::Sharing;
-use crate::record::{PathTaken, Phase};
-use crate::schema::named;
+use savemark_base::error::Result;
+use savemark_base::record::{PathTaken, Phase};
+use savemark_base::schema::named;
+use savemark_measure::ranks::Sharing;
 
 pub mod block;
 pub mod checkpoint;

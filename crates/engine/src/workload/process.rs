@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use super::Workload;
 use super::checkpoint::check_none;
 use crate::bench::Bench;
-use crate::checkpoint::tree::TreeSource;
-use crate::checkpoint::tree_sink::TreeSink;
-use crate::checkpoint::{self, MANIFEST};
-use crate::clock;
-use crate::error::{Error, Result};
-use crate::phase::Watch;
-use crate::process::criu::{Criu, Ended};
-use crate::process::folder::Folder;
-use crate::process::program::Program;
-use crate::process::tree::{self, Tree};
-use crate::process::{self, After, DumpOptions, images};
-use crate::record::{PathTaken, Phase, ProcessTimes};
+use savemark_base::clock;
+use savemark_base::error::{Error, Result};
+use savemark_base::record::{PathTaken, Phase, ProcessTimes};
+use savemark_checkpoint::MANIFEST;
+use savemark_checkpoint::tree::TreeSource;
+use savemark_checkpoint::tree_sink::TreeSink;
+use savemark_measure::phase::Watch;
+use savemark_process::criu::{Criu, Ended};
+use savemark_process::folder::Folder;
+use savemark_process::program::Program;
+use savemark_process::tree::{self, Tree};
+use savemark_process::{After, DumpOptions, images};
 
 mod options;
 mod subject;
@@ -56,7 +56,8 @@ impl<'a> Process<'a> {
                 // Whatever this process has open, its programs may have too; ours need none of it.
                 let dump = DumpOptions { cut_pipes: true, ..DumpOptions::new(pid, After::Kill) };
                 let options = self.options.save_options();
-                let saved = process::save(&*bench.storage, &dump, &options, &mut bench.memory.pool, bench.control);
+                let saved =
+                    savemark_process::save(&*bench.storage, &dump, &options, &mut bench.memory.pool, bench.control);
                 saved.map(|(_, phase)| phase)
             }
             Mode::Tmpfs => self.save_through_memory(pid, bench),
@@ -72,7 +73,8 @@ impl<'a> Process<'a> {
         watch.stage("dump");
         let source = TreeSource::open(folder.path())?;
         let options = self.options.save_options();
-        let (_, saved) = checkpoint::save(&source, &*bench.storage, &options, &mut bench.memory.pool, bench.control)?;
+        let (_, saved) =
+            savemark_checkpoint::save(&source, &*bench.storage, &options, &mut bench.memory.pool, bench.control)?;
         let mut times = self.times(&criu, &dumped.done, Tree::of(pid)?.cpu_ns().saturating_sub(before));
         times.processes = Tree::of(pid)?.pids().len() as u32;
         watch.stage("save");
@@ -110,7 +112,7 @@ impl<'a> Process<'a> {
         let mut phase = match self.options.mode {
             Mode::Stream => {
                 let options = self.options.restore_options();
-                process::restore(&*bench.storage, &options, &mut bench.memory.pool, bench.control)?.phase
+                savemark_process::restore(&*bench.storage, &options, &mut bench.memory.pool, bench.control)?.phase
             }
             Mode::Tmpfs => self.restore_through_memory(bench)?,
             Mode::Images | Mode::Lazy => self.restore_plain(bench)?,
@@ -131,7 +133,7 @@ impl<'a> Process<'a> {
         program.check(bench.control, "ping")?;
         phase.elapsed_ns = clock::now() - start;
         let answer_ns = phase.elapsed_ns.saturating_sub(run_ns);
-        phase.stages.push(crate::record::Stage { name: "first_answer".into(), elapsed_ns: answer_ns });
+        phase.stages.push(savemark_base::record::Stage { name: "first_answer".into(), elapsed_ns: answer_ns });
         program.check(bench.control, "sum")?;
         if let Some(times) = &mut phase.process {
             (times.first_answer_ns, times.resident_ns) = (Some(phase.elapsed_ns), Some(clock::now() - start));
@@ -145,7 +147,7 @@ impl<'a> Process<'a> {
         let (root, mut watch) = (self.subject()?.pid(), Watch::start());
         let (sink, options) = (TreeSink::new(&folder.path().join("images"))?, self.options.restore_options());
         let (_, fetched) =
-            checkpoint::restore(&*bench.storage, &sink, &options, &mut bench.memory.pool, bench.control)?;
+            savemark_checkpoint::restore(&*bench.storage, &sink, &options, &mut bench.memory.pool, bench.control)?;
         sink.finish()?;
         watch.stage("fetch");
         let done = images::restore(&criu, root, &folder.path().join("images"), false, bench.control)?;
@@ -186,7 +188,7 @@ impl<'a> Process<'a> {
     /// The files that a restore reads, below the storage's directory.
     fn names(&self, bench: &Bench) -> Result<Vec<String>> {
         let Some(folder) = &self.folder else {
-            let manifest = checkpoint::restore::open(&*bench.storage)?;
+            let manifest = savemark_checkpoint::restore::open(&*bench.storage)?;
             let shards = manifest.shards.iter().map(|shard| shard.name.clone());
             return Ok(shards.chain([MANIFEST.to_string()]).collect());
         };
@@ -263,6 +265,6 @@ impl Workload for Process<'_> {
     fn cleanup(&mut self, bench: &mut Bench) -> Result<()> {
         (self.subject, self.folder) = (None, None);
         self.adopting = None; // now that its program is gone
-        if self.is_ours { checkpoint::remove(&*bench.storage) } else { Ok(()) }
+        if self.is_ours { savemark_checkpoint::remove(&*bench.storage) } else { Ok(()) }
     }
 }

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::block::{Block, BlockOptions, Order};
-use crate::error::Result;
-use crate::operation::Operation;
-use crate::size::{Size, Span};
+use savemark_base::error::Result;
+use savemark_base::io::Operation;
+use savemark_base::size::{Size, Span};
 
 /// Options of `random`. Each worker picks offsets in the whole file, or in all of its own; without a duration as many as there
 /// are blocks.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::block::{Block, BlockOptions, Order};
-use crate::error::Result;
+use savemark_base::error::Result;
 
 /// Options of `sequential`. Each worker has a contiguous part of the file, or files of its own; in a bucket each writes an
 /// object of its own.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::block::geometry::{Geometry, GeometryOptions, Sharing};
-use crate::error::Result;
+use savemark_base::error::Result;
 
 /// Options of `shared_file`: segment after segment, each with one block of each worker, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

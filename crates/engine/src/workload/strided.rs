@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::block::{Block, BlockOptions, Order};
-use crate::error::{Error, Result};
-use crate::operation::Operation;
-use crate::size::Size;
+use savemark_base::error::{Error, Result};
+use savemark_base::io::Operation;
+use savemark_base::size::Size;
 
 /// Options of `strided`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

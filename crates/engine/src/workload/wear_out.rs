@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::control::Control;
-use crate::error::{Error, Result};
-use crate::worker::Meter;
+use savemark_base::error::{Error, Result};
+use savemark_measure::control::Control;
+use savemark_measure::worker::Meter;
 
 /// Where the workers meet at the deadline.
 pub struct WearOut<'a> {

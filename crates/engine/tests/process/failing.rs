@@ -3,10 +3,11 @@
 use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use savemark_engine::buffer::Arena;
-use savemark_engine::operation::Operation;
-use savemark_engine::record::{Cache, PathTaken};
-use savemark_engine::storage::{Completion, File, Lock, NotPut, Op, Queue};
+use savemark_base::buffer::Arena;
+use savemark_base::io::Operation;
+use savemark_base::io::{Completion, Op};
+use savemark_base::record::{Cache, PathTaken};
+use savemark_storage::{File, Lock, NotPut, Queue};
 
 pub struct Failing {
     inner: Arc<dyn Storage>,

@@ -111,9 +111,9 @@ fn is_running(pids: &[i32]) -> bool {
     within(Duration::from_secs(60), || pids.iter().all(|pid| matches!(tree::state(*pid), Some('S' | 'R'))))
 }
 
-fn try_save(storage: &dyn Storage, pid: i32, after: After) -> Result<savemark_engine::record::Phase, Error> {
+fn try_save(storage: &dyn Storage, pid: i32, after: After) -> Result<savemark_base::record::Phase, Error> {
     let (dump, options) = (dump_of(pid, after), options(CodecName::None, 2));
-    process::save(storage, &dump, &options, &mut Pool::default(), &Control::default()).map(|(_, phase)| phase)
+    savemark_process::save(storage, &dump, &options, &mut Pool::default(), &Control::default()).map(|(_, phase)| phase)
 }
 
 const OFF: [&str; 4] = ["lock 0", "lock 1", "checkpoint 0", "checkpoint 1"];

@@ -13,7 +13,7 @@ fn child_that_hangs() {
     let place = Path::new(place);
     let storage = Failing::new(uring(&place.join("target")), u64::MAX).that_hangs(place.join("committing"));
     let (dump, options) = (dump_of(pid.parse().unwrap(), After::Kill), options(CodecName::None, 2));
-    process::save(&storage, &dump, &options, &mut Pool::default(), &Control::default()).map(drop).unwrap();
+    savemark_process::save(&storage, &dump, &options, &mut Pool::default(), &Control::default()).map(drop).unwrap();
 }
 
 fn child(test: &str, variable: &str, value: String, criu: Option<PathBuf>) -> Child {

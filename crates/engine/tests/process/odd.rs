@@ -51,5 +51,5 @@ impl Drop for Odd {
 /// Saves it with no more than its number.
 pub fn save_pid(storage: &dyn Storage, pid: i32, after: After) -> Result<(), Error> {
     let options = options(CodecName::None, 2);
-    process::save(storage, &dump_of(pid, after), &options, &mut Pool::default(), &Control::default()).map(drop)
+    savemark_process::save(storage, &dump_of(pid, after), &options, &mut Pool::default(), &Control::default()).map(drop)
 }

@@ -65,7 +65,8 @@ fn who_may_lose_its_pipe_is_saved_and_goes_on() {
     let odd = Odd::between(what, place.path(), true, reader, Stdio::null());
     let dump = DumpOptions { cut_pipes: true, ..dump_of(odd.pid(), After::Kill) };
     let storage = uring(target.path());
-    process::save(&*storage, &dump, &options(CodecName::None, 2), &mut Pool::default(), &Control::default()).unwrap();
+    savemark_process::save(&*storage, &dump, &options(CodecName::None, 2), &mut Pool::default(), &Control::default())
+        .unwrap();
     restore(&*storage).unwrap();
     let end = || fs::read_to_string(place.path().join("end")).unwrap_or_default();
     assert!(within(Duration::from_secs(60), || end() == "0"), "the pipe is not at its end: {:?}", end());
@@ -86,7 +87,8 @@ fn a_datagram_socket_with_a_name_may_be_connected_again() {
     refused(&odd, &["UNIX socket", "peer", "--ext-unix-sk"]);
     let dump = DumpOptions { criu_options: vec!["--ext-unix-sk".into()], ..dump_of(odd.pid(), After::Kill) };
     let storage = uring(target.path());
-    process::save(&*storage, &dump, &options(CodecName::None, 2), &mut Pool::default(), &Control::default()).unwrap();
+    savemark_process::save(&*storage, &dump, &options(CodecName::None, 2), &mut Pool::default(), &Control::default())
+        .unwrap();
     restore(&*storage).unwrap();
     fs::write(place.path().join("go"), "").unwrap();
     server.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

@@ -14,7 +14,7 @@ fn child_with_another_criu() {
     let told = match pid.parse() {
         Ok(pid) => {
             let (dump, options) = (dump_of(pid, After::Kill), options(CodecName::None, 2));
-            process::save(&*storage, &dump, &options, &mut Pool::default(), &Control::default()).map(drop)
+            savemark_process::save(&*storage, &dump, &options, &mut Pool::default(), &Control::default()).map(drop)
         }
         Err(_) => restore(&*storage).map(drop),
     };

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use savemark_engine::buffer::Pool;
-use savemark_engine::checkpoint::state::GeneratedState;
-use savemark_engine::checkpoint::{self, MANIFEST, Manifest, SaveOptions};
-use savemark_engine::codec::CodecName;
-use savemark_engine::control::Control;
-use savemark_engine::digest::digest;
-use savemark_engine::payload::PayloadKind;
-use savemark_engine::storage::{Storage, memory::Memory};
+use savemark_base::buffer::Pool;
+use savemark_base::digest::digest;
+use savemark_base::payload::PayloadKind;
+use savemark_checkpoint::codec::CodecName;
+use savemark_checkpoint::state::GeneratedState;
+use savemark_checkpoint::{MANIFEST, Manifest, SaveOptions};
+use savemark_measure::control::Control;
+use savemark_storage::Storage;
+use savemark_storage::memory::Memory;
 use serde_json::Value;
 
 /// A checkpoint of 50,001 bytes in chunks of 8 KiB.
@@ -17,7 +18,7 @@ pub fn saved(codec: CodecName, streams: u32) -> (Arc<dyn Storage>, Manifest) {
     let storage = Arc::new(Memory::default());
     let options = SaveOptions { codec, level: None, streams, chunk_bytes: 8192, queue_depth: 2 };
     let state = GeneratedState::new(PayloadKind::Text, 1, 50_001);
-    let saved = checkpoint::save(&state, &*storage, &options, &mut Pool::default(), &Control::default());
+    let saved = savemark_checkpoint::save(&state, &*storage, &options, &mut Pool::default(), &Control::default());
     (storage, saved.unwrap().0)
 }
 

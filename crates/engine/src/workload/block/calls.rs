@@ -2,12 +2,12 @@
 
 use super::mover::{Mover, Worker};
 use super::pattern::Pattern;
-use crate::buffer::Buffer;
-use crate::clock;
-use crate::error::Result;
-use crate::operation::Operation;
-use crate::storage::io_error;
-use crate::worker::Meter;
+use savemark_base::buffer::Buffer;
+use savemark_base::clock;
+use savemark_base::error::Result;
+use savemark_base::io::Operation;
+use savemark_measure::worker::Meter;
+use savemark_storage::io_error;
 
 /// One worker.
 pub struct Calls<'a> {

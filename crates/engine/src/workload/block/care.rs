@@ -8,12 +8,12 @@ use super::content::{Content, Dedup, Stamp};
 use super::options::BlockOptions;
 use super::pattern::Place;
 use crate::common::Common;
-use crate::digest::digest;
-use crate::error::{Error, Result};
-use crate::operation::Operation;
-use crate::payload::PayloadKind;
-use crate::payload::written::Written;
-use crate::worker::{Meter, timed};
+use savemark_base::digest::digest;
+use savemark_base::error::{Error, Result};
+use savemark_base::io::Operation;
+use savemark_base::payload::PayloadKind;
+use savemark_base::payload::written::Written;
+use savemark_measure::worker::{Meter, timed};
 
 /// How often each block of a worker's own part has been written.
 pub struct Ledger {

@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use crate::buffer::ALIGN;
 use crate::common::Common;
-use crate::payload::marks::Marks;
-use crate::payload::{self, PayloadKind};
+use savemark_base::buffer::ALIGN;
+use savemark_base::payload::marks::Marks;
+use savemark_base::payload::{self, PayloadKind};
 
 /// Bytes of the head of each unit.
 const HEAD: usize = 32;

@@ -12,11 +12,11 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use super::Sync;
 use super::options::{BlockOptions, Direction, Order};
 use super::stripe::{self, Stripe};
-use crate::control::Control;
-use crate::error::{Error, Result};
-use crate::ranks::Placement;
-use crate::record::{Cache, Extents};
-use crate::storage::{File, Storage};
+use savemark_base::error::{Error, Result};
+use savemark_base::record::{Cache, Extents};
+use savemark_measure::control::Control;
+use savemark_measure::ranks::Placement;
+use savemark_storage::{File, Storage};
 
 /// Which files there are, and who has which.
 pub struct Files {

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::options::{BlockOptions, Sync};
-use crate::error::{Error, Result};
-use crate::storage::File;
-use crate::worker::{Meter, timed};
+use savemark_base::error::{Error, Result};
+use savemark_measure::worker::{Meter, timed};
+use savemark_storage::File;
 
 /// Where the workers of a group meet to flush.
 pub struct Group {

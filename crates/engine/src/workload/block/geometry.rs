@@ -13,16 +13,16 @@ use super::pattern::{Pattern, Permutation, Segments};
 use super::stripe::{self, Stripe};
 use super::team::{self, Job};
 use crate::bench::Bench;
-use crate::clock;
-use crate::cpu::{Cpu, CpuClock};
-use crate::error::{Error, Result};
-use crate::operation::Operation;
-use crate::ranks::{Placement, Sharing as Ranks};
-use crate::record::{PathTaken, Phase, Stage};
-use crate::size::{Size, Span};
-use crate::storage::Storage;
 use crate::workload::Workload;
 use crate::workload::checkpoint::CacheState;
+use savemark_base::clock;
+use savemark_base::cpu::{Cpu, CpuClock};
+use savemark_base::error::{Error, Result};
+use savemark_base::io::Operation;
+use savemark_base::record::{PathTaken, Phase, Stage};
+use savemark_base::size::{Size, Span};
+use savemark_measure::ranks::{Placement, Sharing as Ranks};
+use savemark_storage::Storage;
 
 /// Options that `shared_file` and `file_per_process` share. In brackets what IOR calls them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,10 +7,10 @@ use super::care::Care;
 use super::flush::Flush;
 use super::options::BlockOptions;
 use super::pattern::{Choice, Pattern, Place};
-use crate::error::Result;
-use crate::operation::Operation;
-use crate::storage::File;
-use crate::worker::Meter;
+use savemark_base::error::Result;
+use savemark_base::io::Operation;
+use savemark_measure::worker::Meter;
+use savemark_storage::File;
 
 /// What moves blocks.
 pub trait Mover {

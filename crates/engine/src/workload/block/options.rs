@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::buffer::{ALIGN, Pages};
-use crate::error::{Error, Result};
-use crate::operation::Operation;
-use crate::size::{Size, Span};
 use crate::workload::checkpoint::CacheState;
+use savemark_base::buffer::{ALIGN, Pages};
+use savemark_base::error::{Error, Result};
+use savemark_base::io::Operation;
+use savemark_base::size::{Size, Span};
 
 /// When written bytes are made durable; always inside the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 
 use super::mover::{Mover, Worker};
 use super::pattern::{Pattern, Place};
-use crate::buffer::Buffer;
-use crate::clock;
-use crate::error::Result;
-use crate::operation::Operation;
-use crate::storage::{Op, Queue};
-use crate::worker::Meter;
+use savemark_base::buffer::Buffer;
+use savemark_base::clock;
+use savemark_base::error::Result;
+use savemark_base::io::Op;
+use savemark_base::io::Operation;
+use savemark_measure::worker::Meter;
+use savemark_storage::Queue;
 
 /// The longest sleep without a look at whether somebody has cancelled.
 const CHECK_EVERY_NS: u64 = 100_000_000;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::options::{BlockOptions, Direction, Order};
-use crate::operation::Operation;
+use savemark_base::io::Operation;
 
 /// A block of one of a worker's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

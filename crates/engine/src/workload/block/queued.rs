@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 
 use super::mover::{Mover, Worker};
 use super::pattern::{Pattern, Place};
-use crate::buffer::Buffer;
-use crate::clock;
-use crate::error::Result;
-use crate::operation::Operation;
-use crate::storage::{Completion, Op, Queue};
-use crate::worker::Meter;
+use savemark_base::buffer::Buffer;
+use savemark_base::clock;
+use savemark_base::error::Result;
+use savemark_base::io::Operation;
+use savemark_base::io::{Completion, Op};
+use savemark_measure::worker::Meter;
+use savemark_storage::Queue;
 
 /// One worker with its queue.
 pub struct Queued<'a> {

@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use crate::error::{Error, Result};
-use crate::storage::Storage;
+use savemark_base::error::{Error, Result};
+use savemark_storage::Storage;
 
 /// How many targets, and how many bytes on each in turn; 0 leaves it to the filesystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

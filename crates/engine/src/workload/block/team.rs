@@ -15,17 +15,17 @@ use super::paced::{Paced, Schedule};
 use super::pattern::{Choice, Pattern};
 use super::queued::Queued;
 use crate::bench::Bench;
-use crate::buffer::{Arena, Buffer, align_up};
-use crate::checkpoint::Sink;
-use crate::checkpoint::state::MemoryState;
 use crate::common::Common;
-use crate::error::Result;
-use crate::payload;
-use crate::phase::{self, Watch};
-use crate::record::{Phase, Stage};
-use crate::storage::Queue;
-use crate::worker::{Meter, own_descriptors};
 use crate::workload::wear_out::{Seat, WearOut};
+use savemark_base::buffer::{Arena, Buffer, align_up};
+use savemark_base::error::Result;
+use savemark_base::payload;
+use savemark_base::record::{Phase, Stage};
+use savemark_checkpoint::Sink;
+use savemark_checkpoint::state::MemoryState;
+use savemark_measure::phase::{self, Watch};
+use savemark_measure::worker::{Meter, own_descriptors};
+use savemark_storage::Queue;
 
 /// What a team does.
 pub struct Job<'a> {

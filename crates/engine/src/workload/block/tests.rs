@@ -7,18 +7,18 @@ use super::geometry::{Geometry, GeometryOptions, Sharing};
 use super::options::{BlockOptions, Order};
 use super::*;
 use crate::bench::{Bench, Memory};
-use crate::checkpoint::Source;
 use crate::common::Common;
-use crate::control::Control;
-use crate::error::Kind;
-use crate::operation::Operation;
-use crate::payload::PayloadKind;
-use crate::record::Phase;
-use crate::size::Size;
-use crate::storage::{self, Storage, object};
-use crate::testing::disk;
-use crate::testing::s3::{Faults, Server};
 use crate::workload::Workload;
+use savemark_base::error::Kind;
+use savemark_base::io::Operation;
+use savemark_base::payload::PayloadKind;
+use savemark_base::record::Phase;
+use savemark_base::size::Size;
+use savemark_checkpoint::Source;
+use savemark_measure::control::Control;
+use savemark_storage::{Storage, object};
+use savemark_testing::disk;
+use savemark_testing::s3::{Faults, Server};
 
 /// A workload on a storage, phase by phase.
 struct Rig {
@@ -35,7 +35,13 @@ impl Rig {
     }
 
     fn memory() -> Self {
-        Self::new(storage::open(&storage::Options::Memory(Default::default()), storage::Target::default()).unwrap())
+        Self::new(
+            savemark_storage::open(
+                &savemark_storage::Options::Memory(Default::default()),
+                savemark_storage::Target::default(),
+            )
+            .unwrap(),
+        )
     }
 
     fn bench(&mut self) -> Bench<'_> {
@@ -53,9 +59,9 @@ impl Rig {
     fn content(&self, name: &str) -> Vec<u8> {
         let file = self.storage.open(name).unwrap();
         let size = file.size().unwrap() as usize;
-        let arena = crate::buffer::Arena::new(size).unwrap();
+        let arena = savemark_base::buffer::Arena::new(size).unwrap();
         // SAFETY: the arena is new, and cut once.
-        let mut buffer = unsafe { arena.cut_some(crate::buffer::align_up(size), 1) }.remove(0);
+        let mut buffer = unsafe { arena.cut_some(savemark_base::buffer::align_up(size), 1) }.remove(0);
         file.read_at(&mut buffer[..size], 0).unwrap();
         buffer[..size].to_vec()
     }
@@ -127,8 +133,9 @@ fn a_read_is_verified_against_what_was_laid_out() {
 #[test]
 fn a_mix_reads_what_was_written_last() {
     let target = disk();
-    let options = storage::Options::Uring(storage::uring::UringOptions { direct: false, ..Default::default() });
-    let storage = storage::open(&options, target.path()).unwrap();
+    let options =
+        savemark_storage::Options::Uring(savemark_storage::uring::UringOptions { direct: false, ..Default::default() });
+    let storage = savemark_storage::open(&options, target.path()).unwrap();
     for order in [Order::Sequential, Order::Random] {
         let mut rig = Rig::new(Arc::clone(&storage));
         let io = BlockOptions {
@@ -206,8 +213,8 @@ fn each_byte_of_iors_geometry_is_written_by_the_worker_that_should() {
 #[test]
 fn nothing_is_written_twice() {
     let on_disk = disk();
-    let here = storage::Target::Directory(on_disk.path().to_path_buf());
-    let uring = storage::open(&storage::Options::Uring(Default::default()), here).unwrap();
+    let here = savemark_storage::Target::Directory(on_disk.path().to_path_buf());
+    let uring = savemark_storage::open(&savemark_storage::Options::Uring(Default::default()), here).unwrap();
     for mut rig in [Rig::memory(), Rig::new(uring)] {
         let mut given = std::collections::HashSet::new();
         for operation in [Operation::Read, Operation::Write, Operation::Read, Operation::Write] {
@@ -231,8 +238,8 @@ fn nothing_is_written_twice() {
 #[test]
 fn a_state_is_written_from_its_own_memory() {
     let on_disk = disk();
-    let here = storage::Target::Directory(on_disk.path().to_path_buf());
-    let uring = storage::open(&storage::Options::Uring(Default::default()), here).unwrap();
+    let here = savemark_storage::Target::Directory(on_disk.path().to_path_buf());
+    let uring = savemark_storage::open(&savemark_storage::Options::Uring(Default::default()), here).unwrap();
     for mut rig in [Rig::memory(), Rig::new(uring)] {
         let (size, workers) = (Size(10 << 20), 3);
         let options = BlockOptions { size, workers, queue_depth: 2, from_state: true, ..Default::default() };
@@ -263,7 +270,7 @@ fn a_state_is_written_once_and_whole() {
         BlockOptions { operation: Operation::Read, ..state() },
         BlockOptions { reads: Some(50), ..state() },
         BlockOptions { operations: Some(3), ..state() },
-        BlockOptions { duration: Some(crate::size::Span(1)), ..state() },
+        BlockOptions { duration: Some(savemark_base::size::Span(1)), ..state() },
         BlockOptions { memory: Some(Size(1 << 20)), ..state() },
         BlockOptions { verify: true, ..state() },
         BlockOptions { dedup: Some(1), ..state() },
@@ -325,7 +332,10 @@ fn whole_objects_are_put_and_got_by_one_request_each() {
     server.set(Faults { flips: 1000, ..Default::default() });
     let error = block.run("read", &mut rig.bench()).unwrap_err();
     assert!(error.kind == Kind::Corrupt && error.to_string().contains("savemark-data-000"), "{error}");
-    server.set(Faults { always: Some((hyper::StatusCode::FORBIDDEN, "AccessDenied")), ..Default::default() });
+    server.set(Faults {
+        always: Some((savemark_testing::s3::StatusCode::FORBIDDEN, "AccessDenied")),
+        ..Default::default()
+    });
     let mut block = Block::new(&whole, Order::Sequential);
     block.prepare(&mut rig.bench()).unwrap();
     let error = block.run("write", &mut rig.bench()).unwrap_err().to_string();

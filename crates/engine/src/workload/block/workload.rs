@@ -9,13 +9,13 @@ use super::options::{BlockOptions, Order};
 use super::pattern::Pattern;
 use super::team::{self, Job};
 use crate::bench::Bench;
-use crate::error::{Error, Result};
-use crate::operation::Operation;
-use crate::ranks::Sharing;
-use crate::record::Phase;
-use crate::size::Size;
 use crate::workload::Workload;
 use crate::workload::checkpoint::CacheState;
+use savemark_base::error::{Error, Result};
+use savemark_base::io::Operation;
+use savemark_base::record::Phase;
+use savemark_base::size::Size;
+use savemark_measure::ranks::Sharing;
 
 /// The workload.
 pub struct Block<'a> {

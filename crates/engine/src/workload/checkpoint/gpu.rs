@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::{CacheState, CheckpointOptions};
 use crate::bench::Bench;
-use crate::checkpoint::gpu::{self, GpuMemory, GpuState, Limit};
-use crate::checkpoint::state::GeneratedState;
-use crate::checkpoint::{self, MANIFEST, RestoreOptions, SaveOptions, Source};
-use crate::error::Result;
-use crate::payload::content;
-use crate::record::Phase;
+use savemark_base::error::Result;
+use savemark_base::payload::content;
+use savemark_base::record::Phase;
+use savemark_checkpoint::gpu::{self, GpuMemory, GpuState, Limit};
+use savemark_checkpoint::state::GeneratedState;
+use savemark_checkpoint::{MANIFEST, RestoreOptions, SaveOptions, Source};
 
 /// A state on GPUs, filled before the first clock starts.
 pub(super) struct OnGpus {
@@ -44,7 +44,7 @@ impl OnGpus {
 
     /// Restores over memory that was overwritten before, and reads it back when the clock has stopped.
     pub(super) fn restore(&self, options: &CheckpointOptions, bench: &mut Bench) -> Result<Phase> {
-        let manifest = checkpoint::restore::open(&*bench.storage)?;
+        let manifest = savemark_checkpoint::restore::open(&*bench.storage)?;
         let mut names: Vec<String> = manifest.shards.iter().map(|s| s.name.clone()).collect();
         names.push(MANIFEST.to_string());
         let (how, staging) = (RestoreOptions::from(options), Limit::of(options.staging, bench.ranks));

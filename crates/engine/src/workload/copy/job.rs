@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::CopyOptions;
-use crate::buffer::{Arena, align_up};
-use crate::clock;
-use crate::error::{Error, Result};
-use crate::storage::{File, Storage};
-use crate::worker::Meter;
 use crate::workload::block::Sync;
+use savemark_base::buffer::{Arena, align_up};
+use savemark_base::clock;
+use savemark_base::error::{Error, Result};
+use savemark_measure::worker::Meter;
+use savemark_storage::{File, Storage};
 
 /// What the files are called where they come from, and where they go.
 pub type Names = (Vec<String>, Vec<String>);

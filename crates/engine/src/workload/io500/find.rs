@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{FileType, RawDir};
 
 use self::heap::{Batch, GiveUp, Heap, Place, Task};
-use crate::clock;
-use crate::control::Control;
-use crate::error::{Error, Result};
-use crate::phase::{self, Team};
-use crate::ranks::Placement;
-use crate::worker::Meter;
+use savemark_base::clock;
+use savemark_base::error::{Error, Result};
+use savemark_measure::control::Control;
+use savemark_measure::phase::{self, Team};
+use savemark_measure::ranks::Placement;
+use savemark_measure::worker::Meter;
 
 /// What is looked for.
 pub struct Search<'a> {
@@ -142,7 +142,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::disk;
+    use savemark_testing::disk;
 
     fn looking(root: &Path) -> Search<'_> {
         Search { root, letters: b"01", bytes: 3, since: (0, 0), ranks: Placement::default(), together: &[] }
@@ -187,7 +187,7 @@ mod tests {
     fn a_search_that_was_cancelled_ends() {
         let (root, control) = (disk(), Control::default());
         control.cancel();
-        assert_eq!(looking(root.path()).run(2, &control).unwrap_err().kind, crate::Kind::Interrupted);
+        assert_eq!(looking(root.path()).run(2, &control).unwrap_err().kind, savemark_base::Kind::Interrupted);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::size::{Size, Span};
 use crate::workload::block::Sync;
 use crate::workload::block::geometry::GeometryOptions;
 use crate::workload::checkpoint::CacheState;
 use crate::workload::metadata::MetadataOptions;
+use savemark_base::error::{Error, Result};
+use savemark_base::size::{Size, Span};
 
 /// Options of `io500`. In brackets what IO500's own file of settings calls them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,7 +10,7 @@ use super::file::{self, HEADER_BYTES};
 use super::grid::Grid;
 use super::turn::Turn;
 use super::{IterateOptions, Policy};
-use crate::error::{Error, Result};
+use savemark_base::error::{Error, Result};
 
 mod double_buffer;
 mod group;

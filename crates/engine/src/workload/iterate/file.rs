@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::Policy;
 use super::grid::Grid;
-use crate::buffer::ALIGN;
-use crate::digest::digest;
-use crate::error::{Error, Result};
-use crate::host::cache;
+use savemark_base::buffer::ALIGN;
+use savemark_base::digest::digest;
+use savemark_base::error::{Error, Result};
+use savemark_host::cache;
 
 /// The rows begin here: on a page, for direct writes.
 pub const HEADER_BYTES: u64 = ALIGN as u64;
@@ -140,7 +140,7 @@ pub fn evict(root: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::disk;
+    use savemark_testing::disk;
 
     fn write(path: &Path, generation: u64, grid: &Grid) -> Header {
         let state = grid.rows(generation, 0..grid.side());
@@ -155,7 +155,7 @@ mod tests {
     fn a_damaged_generation_gives_way_to_the_one_before() {
         let root = disk();
         let (grid, policy) = (Grid::new(9).unwrap(), Policy::TwoGenerations);
-        assert_eq!(load(root.path(), policy, &grid).unwrap_err().kind, crate::Kind::Corrupt);
+        assert_eq!(load(root.path(), policy, &grid).unwrap_err().kind, savemark_base::Kind::Corrupt);
         let files = paths(root.path(), policy);
         write(&files[0], 6, &grid);
         write(&files[1], 7, &grid);
@@ -183,7 +183,7 @@ mod tests {
         for kept in [0, 100, HEADER_BYTES as usize, whole.len() - 1] {
             std::fs::write(path, &whole[..kept]).unwrap();
             let error = load(root.path(), Policy::None, &Grid::new(9).unwrap()).unwrap_err();
-            assert_eq!(error.kind, crate::Kind::Corrupt, "{kept}: {error}");
+            assert_eq!(error.kind, savemark_base::Kind::Corrupt, "{kept}: {error}");
         }
     }
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::buffer::{Arena, align_up};
-use crate::error::Result;
+use savemark_base::buffer::{Arena, align_up};
+use savemark_base::error::Result;
 
 /// The state after even iterations is in the first square, after odd ones in the second.
 pub struct Grid {

@@ -2,9 +2,9 @@
 
 use std::sync::{Condvar, Mutex};
 
-use crate::control::Control;
-use crate::error::{Error, Result};
 use crate::workload::iterate::spent::Spent;
+use savemark_base::error::{Error, Result};
+use savemark_measure::control::Control;
 
 /// A barrier that can be given up.
 pub struct Meeting<'a> {
@@ -120,7 +120,7 @@ mod tests {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| meeting.meet(Spent::default()));
             control.cancel();
-            assert_eq!(waiting.join().unwrap().unwrap_err().kind, crate::Kind::Interrupted);
+            assert_eq!(waiting.join().unwrap().unwrap_err().kind, savemark_base::Kind::Interrupted);
         });
     }
 
@@ -134,7 +134,7 @@ mod tests {
             meet().unwrap();
             drop(meeting.guard());
             for thread in waiting {
-                assert_eq!(thread.join().unwrap().unwrap_err().kind, crate::Kind::Interrupted);
+                assert_eq!(thread.join().unwrap().unwrap_err().kind, savemark_base::Kind::Interrupted);
             }
         });
     }

@@ -1,6 +1,6 @@
 //! Where a solver's thread spent its time.
 
-use crate::record::{Stage, ThreadTime};
+use savemark_base::record::{Stage, ThreadTime};
 
 /// Where a thread's time went. It has no other: the four add up to the wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -12,8 +12,8 @@ use super::grid::Grid;
 use super::meeting::Meeting;
 use super::spent::Spent;
 use super::{IterateOptions, Layout};
-use crate::error::{Error, Result};
-use crate::worker::timed;
+use savemark_base::error::{Error, Result};
+use savemark_measure::worker::timed;
 
 /// A thread that takes part.
 pub struct Turn<'a> {

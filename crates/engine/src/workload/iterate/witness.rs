@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::grid::Grid;
 use super::{IterateOptions, Job, commit, file};
-use crate::control::Control;
-use crate::error::Result;
+use savemark_base::error::Result;
+use savemark_measure::control::Control;
 
 /// Is told of every save, by one thread.
 pub trait Witness: Sync {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::host::block_device::BlockDevice;
+use savemark_host::block_device::BlockDevice;
 
 /// What is said of files that were made on one.
 pub const GUARDED: &str = "this ext4 has no journal: an inode that was removed in the last minutes is not used again, and the \

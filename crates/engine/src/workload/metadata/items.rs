@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use savemark_base::error::{Error, Result};
 
 /// How items are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

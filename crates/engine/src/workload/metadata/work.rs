@@ -10,12 +10,12 @@ use rustix::io::{Errno, read, write};
 
 use super::items::{Directories, Name, Naming};
 use super::{Kind, MetadataOptions, failed};
-use crate::clock;
 use crate::common::Common;
-use crate::error::{Error, Result};
-use crate::payload;
-use crate::worker::{Meter, own_descriptors};
 use crate::workload::block::Sync;
+use savemark_base::clock;
+use savemark_base::error::{Error, Result};
+use savemark_base::payload;
+use savemark_measure::worker::{Meter, own_descriptors};
 
 /// What a worker needs for its calls on the items of one owner.
 pub struct Work<'a> {

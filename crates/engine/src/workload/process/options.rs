@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::limits::check_chunk;
-use crate::checkpoint::{RestoreOptions, SaveOptions};
-use crate::codec::{self, CodecName};
-use crate::error::{Error, Result};
-use crate::process::program::Kind;
-use crate::size::{Size, Span};
+use savemark_base::error::{Error, Result};
+use savemark_base::size::{Size, Span};
+use savemark_checkpoint::codec::{self, CodecName};
+use savemark_checkpoint::limits::check_chunk;
+use savemark_checkpoint::{RestoreOptions, SaveOptions};
+use savemark_process::program::Kind;
 
 /// Options of `process`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::error::{Error, Result};
-use crate::process::program::Program;
-use crate::process::tree::{self, Tree};
-use crate::size::Span;
+use savemark_base::error::{Error, Result};
+use savemark_base::size::Span;
+use savemark_process::program::Program;
+use savemark_process::tree::{self, Tree};
 
 /// What is saved.
 pub(super) enum Subject {

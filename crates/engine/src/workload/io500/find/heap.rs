@@ -8,8 +8,8 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use rustix::fs::{AtFlags, Stat, statat};
 
-use crate::error::{Error, Result};
-use crate::worker::Meter;
+use savemark_base::error::{Error, Result};
+use savemark_measure::worker::Meter;
 
 /// Batches that wait; with more of them whoever lists asks, too, so that memory stays small.
 const WAITING: usize = 4096;

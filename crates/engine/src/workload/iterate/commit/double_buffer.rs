@@ -10,14 +10,14 @@ use std::thread::JoinHandle;
 
 use super::rename::{open_directory, partial};
 use super::{Commit, create};
-use crate::buffer::Arena;
-use crate::error::{Error, Result};
-use crate::host::threads;
-use crate::worker::timed;
 use crate::workload::iterate::Policy;
 use crate::workload::iterate::file::{HEADER_BYTES, Header};
 use crate::workload::iterate::grid::Grid;
 use crate::workload::iterate::turn::Turn;
+use savemark_base::buffer::Arena;
+use savemark_base::error::{Error, Result};
+use savemark_host::threads;
+use savemark_measure::worker::timed;
 
 /// See the [module](self).
 pub struct DoubleBuffer {

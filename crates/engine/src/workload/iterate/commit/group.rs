@@ -8,9 +8,9 @@ use rustix::fs::fsync;
 use rustix::io::Errno;
 
 use super::Commit;
-use crate::error::Result;
 use crate::workload::iterate::file::Header;
 use crate::workload::iterate::turn::Turn;
+use savemark_base::error::Result;
 
 /// See the [module](self).
 pub struct Group {

@@ -8,11 +8,11 @@ use std::sync::Mutex;
 use io_uring::{IoUring, opcode, squeue, types};
 
 use super::Commit;
-use crate::error::{Error, Result};
-use crate::storage::uring;
-use crate::worker::timed;
 use crate::workload::iterate::file::{HEADER_BYTES, Header};
 use crate::workload::iterate::turn::Turn;
+use savemark_base::error::{Error, Result};
+use savemark_measure::worker::timed;
+use savemark_storage::uring;
 
 /// A write has its length in 32 bits, and the kernel moves no 2 GiB at once.
 const MOST: usize = 1 << 30;

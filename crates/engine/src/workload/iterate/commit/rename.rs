@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::fsync;
 
 use super::{Commit, create};
-use crate::error::{Error, Result};
-use crate::worker::timed;
 use crate::workload::iterate::Policy;
 use crate::workload::iterate::file::Header;
 use crate::workload::iterate::turn::Turn;
+use savemark_base::error::{Error, Result};
+use savemark_measure::worker::timed;
 
 /// See the [module](self).
 pub struct Rename {

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::fsync;
 
 use super::Commit;
-use crate::error::Result;
-use crate::worker::timed;
 use crate::workload::iterate::file::{Header, digest_rows};
 use crate::workload::iterate::turn::Turn;
+use savemark_base::error::Result;
+use savemark_measure::worker::timed;
 
 /// See the [module](self).
 pub struct TwoGenerations {

@@ -1,0 +1,11 @@
+//! How a trial is measured: phases whose workers start together, and what they count.
+
+pub mod control;
+pub mod gate;
+pub mod histogram;
+pub mod phase;
+pub mod ranks;
+pub mod slip;
+pub mod split;
+pub mod timeline;
+pub mod worker;
