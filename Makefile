@@ -17,7 +17,7 @@ test: $(VENV)/engine lint docs ## everything; pytest comes last, so its summary 
 	$(PYTHON) -m pytest
 
 fuzz: $(VENV)/engine ## every fuzz target, FUZZ_SECONDS (600) each; `make test` tries each for two seconds
-	SAVEMARK_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --workspace --lib --test fuzz -- --nocapture --test-threads=1 fuzz
+	SAVEMARK_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --workspace --lib --test all -- --nocapture --test-threads=1 fuzz
 	$(PYTHON) bench/fuzz.py $(FUZZ_SECONDS)
 
 lint: $(VENV)/engine

@@ -13,8 +13,6 @@ use savemark_base::payload::PayloadKind;
 use savemark_base::{Error, Kind as Why};
 use savemark_checkpoint::codec::CodecName;
 use savemark_checkpoint::{MANIFEST, RestoreOptions, SaveOptions};
-use savemark_engine::run::Engine;
-use savemark_engine::trial::Trial;
 use savemark_measure::control::Control;
 use savemark_process::criu::Criu;
 use savemark_process::program::{Kind, Program};
@@ -22,22 +20,15 @@ use savemark_process::{After, DumpOptions, Restored, tree};
 use savemark_storage::Storage;
 use savemark_storage::posix::PosixOptions;
 use savemark_storage::uring::UringOptions;
+use savemark_testing::{alone, only};
 
-#[path = "process/failing.rs"]
 mod failing;
-#[path = "process/gpus.rs"]
 mod gpus;
-#[path = "process/killed.rs"]
 mod killed;
-#[path = "process/messages.rs"]
 mod messages;
-#[path = "process/odd.rs"]
 mod odd;
-#[path = "process/peers.rs"]
 mod peers;
-#[path = "process/stuck.rs"]
 mod stuck;
-#[path = "process/whole.rs"]
 mod whole;
 use failing::Failing;
 
@@ -104,26 +95,6 @@ fn does_not_run(program: &Program) {
 }
 
 #[test]
-fn a_trial_removes_no_checkpoint_that_it_has_not_made() {
-    if !criu() {
-        return;
-    }
-    let place = disk();
-    let storage = uring(place.path());
-    let mut program = start(Kind::Memory, MIB);
-    save(&*storage, &program, &options(CodecName::None, 1)).unwrap();
-    let keys = format!(r#""workload":"process","storage":"uring","target":"{}","size":"1MiB""#, place.path().display());
-    for mode in ["stream", "tmpfs", "images"] {
-        let trial = format!(r#"{{{keys},"mode":"{mode}","codec":"none","streams":0}}"#);
-        let trial = Trial::parse(&trial).unwrap();
-        let error = Engine::new().run(&trial, &Control::default()).unwrap_err();
-        assert!(error.to_string().contains("checkpoint"), "{mode}: {error}");
-    }
-    restore(&*storage).unwrap();
-    runs(&mut program);
-}
-
-#[test]
 fn a_program_of_each_kind_goes_on_with_its_memory_under_every_codec() {
     if !criu() {
         return;
@@ -154,7 +125,7 @@ fn a_program_of_each_kind_goes_on_with_its_memory_under_every_codec() {
 /// `SAVEMARK_TEST_PROCESS=4GiB` for a larger one.
 #[test]
 fn a_large_program_takes_no_more_memory_than_a_small_one() {
-    if !criu() {
+    if !alone(module_path!(), "a_large_program_takes_no_more_memory_than_a_small_one") || !criu() {
         return;
     }
     let text = std::env::var("SAVEMARK_TEST_PROCESS").unwrap_or("256MiB".into());
@@ -325,8 +296,7 @@ fn child_that_is_killed() {
 }
 
 fn child(what: &str, target: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_that_is_killed", "--nocapture"])
+    only(module_path!(), "child_that_is_killed")
         .env(CHILD, format!("{what} {}", target.display()))
         .stdout(Stdio::null())
         .stderr(Stdio::null())

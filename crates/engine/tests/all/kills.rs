@@ -4,8 +4,9 @@
 //! A child is this test binary again, running the one test that acts as the child when its variable is set.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,9 +21,11 @@ use savemark_measure::control::Control;
 use savemark_storage::object::{self, Environment};
 use savemark_storage::uring::UringOptions;
 use savemark_storage::{Storage, Target};
+use savemark_testing::only;
 use savemark_testing::s3::Server;
 
 const CHILD: &str = "SAVEMARK_TEST_CHILD";
+const BEGUN: &str = "the child has begun";
 
 fn kills() -> u64 {
     std::env::var("SAVEMARK_KILLS").map_or(20, |text| text.parse().expect("SAVEMARK_KILLS is a number"))
@@ -65,18 +68,20 @@ fn holds(storage: &dyn Storage) -> u64 {
 fn kill_children(test: &str, target: &str, variables: &[(String, String)], most_ms: u64, mut look: impl FnMut(u64)) {
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
     for kill in 0..kills() {
-        let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", test, "--nocapture"])
+        let mut process = only(module_path!(), test)
             .env(CHILD, target)
             .envs(variables.iter().cloned())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
+        // However long a busy machine takes to start it.
+        let mut said = BufReader::new(process.stdout.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains(BEGUN)), "kill {kill}: the child did not start");
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
-        std::thread::sleep(Duration::from_micros(8_000 + random % (most_ms * 1000)));
+        std::thread::sleep(Duration::from_micros(random % (most_ms * 1000)));
         process.kill().unwrap();
         let ended = process.wait().unwrap();
         assert!(!ended.success() && ended.code().is_none(), "kill {kill}: the child ended by itself: {ended}");
@@ -84,8 +89,11 @@ fn kill_children(test: &str, target: &str, variables: &[(String, String)], most_
     }
 }
 
+/// In the child: what it works on. From here on it may be killed.
 fn child_target() -> Option<PathBuf> {
-    std::env::var_os(CHILD).map(PathBuf::from)
+    let target = std::env::var_os(CHILD).map(PathBuf::from)?;
+    println!("{BEGUN}");
+    Some(target)
 }
 
 #[test]
@@ -231,8 +239,9 @@ fn killed_cleanings_remove_nothing_that_is_needed() {
 
 #[test]
 fn child_that_uploads() {
-    let Some(url) = std::env::var_os(CHILD) else { return };
-    let storage = object::open(&Default::default(), &Target::from(url.into_string().unwrap())).unwrap();
+    let Some(url) = child_target() else { return };
+    let storage =
+        object::open(&Default::default(), &Target::from(url.into_os_string().into_string().unwrap())).unwrap();
     for number in holds(&storage) + 1.. {
         save_to(&storage, &generation(number));
     }

@@ -1,6 +1,6 @@
 //! What goes up arrives as it was sent, and what killed savers left in a bucket is found.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
 use savemark_base::buffer::Pool;
@@ -15,6 +15,7 @@ use savemark_checkpoint::{MANIFEST, RestoreOptions, SaveOptions, Source, restore
 use savemark_measure::control::Control;
 use savemark_storage::object::{self, Environment, Object, ObjectOptions};
 use savemark_storage::{Storage, Target};
+use savemark_testing::only;
 use savemark_testing::s3::{Faults, Server};
 
 const CHILD: &str = "SAVEMARK_TEST_UPLOADER";
@@ -139,8 +140,7 @@ fn child_that_uploads() {
 
 /// Kills a saver in the middle of its uploads.
 fn leave_uploads(server: &Server, prefix: &str) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_that_uploads"])
+    let mut child = only(module_path!(), "child_that_uploads")
         .env(CHILD, server.url(prefix))
         .envs(server.environment())
         .stdout(Stdio::null())

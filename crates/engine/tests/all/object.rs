@@ -1,6 +1,6 @@
 //! Checkpoints in a bucket: whole or not there, whatever the server and the network do.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use savemark_checkpoint::{MANIFEST, Manifest, RestoreOptions, SaveOptions, Sourc
 use savemark_measure::control::Control;
 use savemark_storage::object::{self, Environment, Object, ObjectOptions};
 use savemark_storage::{File, Storage, Target};
+use savemark_testing::only;
 use savemark_testing::s3::{Faults, Server, StatusCode};
 
 const CHILD: &str = "SAVEMARK_TEST_CHILD";
@@ -333,8 +334,7 @@ fn child_that_uploads_for_ever() {
 }
 
 fn child(server: &Server, prefix: &str) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_that_uploads_for_ever", "--nocapture"])
+    only(module_path!(), "child_that_uploads_for_ever")
         .env(CHILD, server.url(prefix))
         .envs(server.environment())
         .stdout(Stdio::null())

@@ -16,9 +16,9 @@ fn child_that_hangs() {
     savemark_process::save(&storage, &dump, &options, &mut Pool::default(), &Control::default()).map(drop).unwrap();
 }
 
-fn child(test: &str, variable: &str, value: String, criu: Option<PathBuf>) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test]).env(variable, value).stdout(Stdio::null()).stderr(Stdio::null());
+fn child((module, test): (&str, &str), variable: &str, value: String, criu: Option<PathBuf>) -> Child {
+    let mut command = only(module, test);
+    command.env(variable, value).stdout(Stdio::null()).stderr(Stdio::null());
     command.envs(criu.map(|criu| ("SAVEMARK_CRIU", criu))).spawn().unwrap()
 }
 
@@ -35,7 +35,8 @@ fn a_saver_killed_before_its_commit_leaves_a_program_that_goes_on() {
     let place = disk();
     fs::create_dir(place.path().join("target")).unwrap();
     let mut program = start(Kind::Tree, 4 * MIB);
-    let saver = child("killed::child_that_hangs", HANG, format!("{} {}", program.pid, place.path().display()), None);
+    let saver =
+        child((module_path!(), "child_that_hangs"), HANG, format!("{} {}", program.pid, place.path().display()), None);
     assert!(within(Duration::from_secs(60), || place.path().join("committing").exists()));
     assert!(tree::pids(program.pid).iter().all(|pid| tree::state(*pid) == Some('T')), "it does not stand still");
     kill(saver);
@@ -63,7 +64,7 @@ fn a_restorer_killed_before_it_has_verified_all_leaves_nothing() {
     fs::write(&script, text).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let what = format!("restore {}", target.display());
-    let restorer = child("stuck::child_with_another_criu", stuck::STUCK, what, Some(script));
+    let restorer = child(stuck::CHILD, stuck::STUCK, what, Some(script));
     assert!(within(Duration::from_secs(60), || rebuilt.exists()));
     assert_eq!(tree::state(program.pid), Some('T'), "it runs before all of it was verified");
     kill(restorer);

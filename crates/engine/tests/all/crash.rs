@@ -18,6 +18,7 @@ use savemark_measure::control::Control;
 use savemark_storage::Storage;
 use savemark_storage::posix::PosixOptions;
 use savemark_storage::uring::UringOptions;
+use savemark_testing::only;
 
 const CHILD: &str = "SAVEMARK_TEST_CHILD";
 
@@ -55,13 +56,7 @@ fn restored_generation(storage: &dyn Storage) -> u64 {
 }
 
 fn child(test: &str, target: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(CHILD, target)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+    only(module_path!(), test).env(CHILD, target).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
 fn child_target() -> Option<PathBuf> {

@@ -15,11 +15,9 @@ use savemark_checkpoint::{MANIFEST, Manifest, RestoreOptions, Sink, restore};
 use savemark_storage::Storage;
 use serde_json::{Value, json};
 
-mod sealed;
-
+use crate::sealed::{saved, seal, sealed, tree};
 use savemark_testing::guarded::Guarded;
 use savemark_testing::mutate::{Chance, fuzz};
-use sealed::{saved, seal, sealed, tree};
 
 /// Lengths at which formats change: empty members, one page, many blocks, more than one lz4 block, planes.
 const LENGTHS: [usize; 8] = [1, 100, 4096, 5000, 65_536, 100_003, 300_000, (4 << 20) + 4099];

@@ -1,11 +1,12 @@
 //! Threads that the system refuses: an error that says which limit to raise, and nobody waits for what never comes.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
 use savemark_measure::control::Control;
+use savemark_testing::only;
 
 const ASKED: &str = "SAVEMARK_TEST_FEW_THREADS";
 /// A user that nobody is, so that its threads are only ours.
@@ -29,8 +30,7 @@ fn as_a_user_with_few_threads() {
 
 /// What the run of `trial` says.
 fn told(trial: &str) -> String {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "as_a_user_with_few_threads", "--nocapture", "--test-threads=1"]);
+    let mut command = only(module_path!(), "as_a_user_with_few_threads");
     let mut child = command.env(ASKED, trial).stdout(Stdio::piped()).spawn().unwrap();
     let began = Instant::now();
     while child.try_wait().unwrap().is_none() {

@@ -6,10 +6,7 @@ use savemark_checkpoint::state::Discard;
 use savemark_checkpoint::{MANIFEST, Manifest, RestoreOptions, inspect, limits, restore};
 use serde_json::{Value, json};
 
-#[allow(dead_code)] // the fuzz targets use the rest
-mod sealed;
-
-use sealed::{saved, sealed, tree};
+use crate::sealed::{saved, sealed, tree};
 
 type Change = fn(&mut Value);
 

@@ -4,6 +4,7 @@ use super::*;
 use std::os::unix::fs::PermissionsExt;
 
 pub const STUCK: &str = "SAVEMARK_TEST_STUCK";
+pub const CHILD: (&str, &str) = (module_path!(), "child_with_another_criu");
 
 /// The child: saves a program, or restores a checkpoint, and writes down what it is told.
 #[test]
@@ -35,8 +36,8 @@ pub fn told(script: Option<&str>, what: &str, place: &Path) -> String {
     }
     let target = place.join("target");
     fs::create_dir_all(&target).unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "stuck::child_with_another_criu"]).env(STUCK, format!("{what} {}", target.display()));
+    let mut child = only(CHILD.0, CHILD.1);
+    child.env(STUCK, format!("{what} {}", target.display()));
     child.env("SAVEMARK_CRIU", &command).env("SAVEMARK_CRIU_PATIENCE", "1");
     assert!(child.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success());
     fs::read_to_string(place.join("told")).unwrap()
