@@ -3,8 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::kernel::Kept;
-use crate::kernel::read;
+use crate::kernel::{Kept, read};
 use savemark_base::record::Limits;
 
 const ROOT: &str = "/sys/fs/cgroup";

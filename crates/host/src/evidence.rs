@@ -1,15 +1,14 @@
 //! What stands around a measurement, and what happened meanwhile: the same evidence whoever moves the bytes.
 //!
-//! [`savemark_engine::run`] looks with it around its own phases. Whoever runs another program around that program's.
+//! `savemark_engine::run` looks with it around its own phases. Whoever runs another program around that program's.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::block_device::{self, BlockDevice};
-use crate::conditions;
 use crate::mount::{self, Mount};
 use crate::nvidia::{cufile, nvidia_fs};
-use crate::{cache, extents, machine};
+use crate::{cache, conditions, extents, machine};
 use savemark_base::error::{Error, Result};
 use savemark_base::payload::content;
 use savemark_base::record::{Cache, Conditions, CuFileCounts, Device, Extents, Machine, Payload};

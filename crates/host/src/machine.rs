@@ -4,8 +4,7 @@ use std::sync::Mutex;
 
 use super::kernel::{Fresh, Kept};
 use crate::cgroup::{self, Throttled};
-use savemark_base::record;
-use savemark_base::{clock, cpu};
+use savemark_base::{clock, cpu, record};
 
 /// Counters of the machine and of this process at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,12 +8,10 @@ use crate::histogram::Histogram;
 use crate::slip::Slip;
 use crate::split::Split;
 use crate::timeline::Timeline;
-use savemark_base::clock;
-use savemark_base::cpu;
 use savemark_base::error::Result;
-use savemark_base::io::Completion;
-use savemark_base::io::Operation;
+use savemark_base::io::{Completion, Operation};
 use savemark_base::record::{Histograms, ThreadTime, Worker};
+use savemark_base::{clock, cpu};
 
 /// Interval of timelines: short enough to see a stall, long enough to stay small.
 const INTERVAL_NS: u64 = 100_000_000;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::{File, Queue, io_error};
 use savemark_base::clock;
 use savemark_base::error::Result;
-use savemark_base::io::Operation;
-use savemark_base::io::{Completion, Op};
+use savemark_base::io::{Completion, Op, Operation};
 
 /// Calls that move the bytes of an I/O, and return when they have.
 pub trait Calls {

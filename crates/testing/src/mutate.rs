@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 
 /// Seconds of a target in `cargo test`.
-const SECONDS: f64 = 2.0;
+pub const SECONDS: f64 = 2.0;
 
 /// Tries `check` on inputs that `make` derives from chance, until the time is over.
 ///

@@ -1,10 +1,9 @@
 //! What a manifest must be for everything behind it: nobody checks these numbers and names again.
 
 use super::Manifest;
-use crate::codec;
 use crate::limits::{CHUNK_BYTES, ENTRIES, EXTENT_BYTES, SHARDS};
-use crate::names;
 use crate::state::piece_range;
+use crate::{codec, names};
 use savemark_base::buffer::ALIGN;
 
 type Checked = Result<(), String>;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use savemark_base::buffer::{Arena, Pool};
-use savemark_base::io::Op;
-use savemark_base::io::Operation;
+use savemark_base::io::{Op, Operation};
 use savemark_base::payload::PayloadKind;
 use savemark_base::size::{Size, Span};
 use savemark_base::{Error, Kind};

@@ -9,8 +9,7 @@ use super::place::Place;
 use crate::{File, Queue};
 use savemark_base::clock;
 use savemark_base::error::Result;
-use savemark_base::io::Operation;
-use savemark_base::io::{Completion, Op};
+use savemark_base::io::{Completion, Op, Operation};
 
 /// A queue on objects.
 pub struct ObjectQueue {

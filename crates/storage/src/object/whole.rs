@@ -14,8 +14,7 @@ use crate::{Queue, io_error};
 use savemark_base::buffer::Buffer;
 use savemark_base::clock;
 use savemark_base::error::{Error, Result};
-use savemark_base::io::Operation;
-use savemark_base::io::{Completion, Op};
+use savemark_base::io::{Completion, Op, Operation};
 
 /// A queue on objects by name.
 pub struct WholeQueue {

@@ -10,8 +10,7 @@ use crate::{File, Queue, io_error};
 use savemark_base::buffer::Arena;
 use savemark_base::clock;
 use savemark_base::error::{Error, Result};
-use savemark_base::io::Operation;
-use savemark_base::io::{Completion, Op};
+use savemark_base::io::{Completion, Op, Operation};
 
 /// What is known of an I/O in flight.
 struct Pending {

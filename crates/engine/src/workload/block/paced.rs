@@ -8,8 +8,7 @@ use super::pattern::{Pattern, Place};
 use savemark_base::buffer::Buffer;
 use savemark_base::clock;
 use savemark_base::error::Result;
-use savemark_base::io::Op;
-use savemark_base::io::Operation;
+use savemark_base::io::{Op, Operation};
 use savemark_measure::worker::Meter;
 use savemark_storage::Queue;
 

@@ -12,9 +12,8 @@ use super::items::{Directories, Name, Naming};
 use super::{Kind, MetadataOptions, failed};
 use crate::common::Common;
 use crate::workload::block::Sync;
-use savemark_base::clock;
 use savemark_base::error::{Error, Result};
-use savemark_base::payload;
+use savemark_base::{clock, payload};
 use savemark_measure::worker::{Meter, own_descriptors};
 
 /// What a worker needs for its calls on the items of one owner.
