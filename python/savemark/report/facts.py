@@ -10,7 +10,7 @@ from savemark.records import Run
 from savemark.records.naming import setting, shown
 from savemark.report.analysis import Analysis
 from savemark.report.stopping import sentence
-from savemark.report.table import Datum, Line, Table
+from savemark.report.table import BLANK, Datum, Line, Table
 from savemark.report.words import binary, gbs, span
 from savemark.stats import Ceiling, TargetResult
 from savemark.study.model import EVERY
@@ -47,9 +47,9 @@ def ceilings_table(result: TargetResult) -> Table:
             Datum(name + (" (one core)" if c.name.startswith("codec/") else "")),
             Datum(gbs(c.rate), c.rate),
             Datum(f"[{gbs(c.rates.low)} {gbs(c.rates.high)}]", c.rates.low, c.rates.kind, "quiet"),
-            Datum(per, c.iops or 0.0),
-            Datum(span(c.sync_ns) if c.sync_ns else "", c.sync_ns or 0.0),
-            Datum(f"{c.ratio:.2f}" if c.name.startswith("codec/") else "", c.ratio),
+            Datum(per, c.iops) if per else BLANK,
+            Datum(span(c.sync_ns), c.sync_ns) if c.sync_ns else BLANK,
+            Datum(f"{c.ratio:.2f}", c.ratio) if c.name.startswith("codec/") else BLANK,
             Datum(str(c.seconds.n), c.seconds.n),
         ]))  # fmt: skip
     heads = ["ceiling", "GB/s", "[low high]", "operations/s", "sync latency", "ratio", "n"]

@@ -185,12 +185,12 @@ def _phase(cell: Cell, name: str, coded: bool, of_counts: bool) -> list[Datum]:
     share = phase.of_limit
     limit = f"{percent(share)} {binds(phase.limit)}".strip()
     low, full = phase.slowest, min(share, 1.0) if share and not css else None
-    stored = [Datum(gbs(phase.stored_rate), phase.stored_rate, "", css)] if coded else []
+    stored = [_known(gbs(phase.stored_rate), phase.stored_rate, "", css)] if coded else []
     data = [
         Datum(seconds(phase.seconds.median), phase.seconds.median, _trials(phase), css),
         # The same trials, but one tip is enough: of the two numbers the first carries it.
-        Datum(gbs(phase.user_rate), phase.user_rate, "", css),
-        Datum(range_of(phase), low, phase.seconds.kind, f"{css} quiet"),
+        _known(gbs(phase.user_rate), phase.user_rate, "", css),
+        _known(range_of(phase), low, phase.seconds.kind, f"{css} quiet".strip()),
         *stored,
         Datum(limit, share, _limit(phase), css, full, missing=share is None),
     ]
@@ -215,17 +215,22 @@ def _otherwise(cell: Cell, phase: PhaseStat, width: int) -> list[Datum]:
 def _counted(cell: Cell, phase: PhaseStat) -> list[Datum]:
     css = "blocked" if phase.name in cell.blocked else ""
     data = [
-        Datum(counts(phase.speed), phase.speed, _trials(phase), css),
-        Datum(range_of(phase), phase.slowest, phase.seconds.kind, f"{css} quiet"),
+        _known(counts(phase.speed), phase.speed, _trials(phase), css),
+        _known(range_of(phase), phase.slowest, phase.seconds.kind, f"{css} quiet".strip()),
     ]
     for name in ("p50", "p99", "p99_99"):
         ns = phase.latency_ns.get(name)
         data.append(replace(quantity(ns, span), css=css))
-    data.append(Datum(cpu(phase.cpu_s_per_operation), phase.cpu_s_per_operation, "", css))
+    data.append(_known(cpu(phase.cpu_s_per_operation), phase.cpu_s_per_operation, "", css))
     if not css:
         return data
     why = Datum(f"blocked by {cell.blocked[phase.name]}", data[0].sort, css="why")
     return [why, *data[1:]]
+
+
+def _known(text: str, value: float, tip: str, css: str) -> Datum:
+    """A number; nothing takes no time and moves no bytes, so zero stands for "not known"."""
+    return Datum(text, value or None, tip, css, missing=not value)
 
 
 def range_of(phase: PhaseStat) -> str:
