@@ -276,7 +276,7 @@ def rows(analysis: Analysis) -> list[dict[str, Any]]:
                 "place": place(cell, ranking),
                 "total_s_median": cell.total.median if cell.total else None,
                 "ratio": cell.ratio if cell.sized else None,
-                "cpu_s_per_gib": cell.cpu_s_per_gib if cell.sized and cell.whole else None,
+                "cpu_s_per_gib": cell.cpu_s_per_gib or None if cell.sized and cell.whole else None,
             }
             for name in names:
                 row |= _base(name, cell)
@@ -297,7 +297,7 @@ def _base(name: str, cell: Cell) -> dict[str, Any]:
         "stored_bytes": phase and (phase.stored_bytes or None),
         "user_bytes_per_s": phase and (phase.user_rate or None),
         "stored_bytes_per_s": phase and (phase.stored_rate or None),
-        "cpu_s_per_gib": phase and (phase.cpu_s_per_gib if cell.sized else None),
+        "cpu_s_per_gib": phase and (phase.cpu_s_per_gib or None),
         "operations": phase and (phase.operations or None),
         "operations_per_s": phase and (phase.operation_rate or None),
         "cpu_s_per_operation": phase and (phase.cpu_s_per_operation or None),
