@@ -114,7 +114,7 @@ def _table(result: TargetResult, part: str, names: list[str], shape: Shape) -> T
         row = [_name(cell, part)]
         for phase in names:
             row += _phase(result, cell, phase, shape)
-        row += _cost(cell, shape)
+        row += _cost(cell, shape, counted(result))
         table.add_row(*(Text(word) for word in row), words, style="bold" if mark == "best" else "")
     return table
 
@@ -204,11 +204,11 @@ def _bytes(phase: PhaseStat, *, wide: bool, ends: bool) -> list[str]:
     return [middle, *brackets, *(first if ends else []), limit]
 
 
-def _cost(cell: Cell, shape: Shape) -> list[str]:
-    ratio = [two(cell.ratio) if cell.sized else "–"] if shape.coded and not cell.counted else []
+def _cost(cell: Cell, shape: Shape, of_counts: bool) -> list[str]:
+    ratio = [two(cell.ratio) if cell.sized else "–"] if shape.coded and not of_counts else []
     if not shape.cpu:
         return ratio
-    if cell.counted:
+    if of_counts:
         return [cpu(cell.cpu_s_per_operation) if cell.whole else "–"]
     # Nothing moves bytes without a processor: a zero stands for "not recorded".
     known = cell.sized and cell.whole and cell.cpu_s_per_gib
