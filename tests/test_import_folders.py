@@ -14,7 +14,7 @@ from savemark.records import phases, read_run
 from savemark.records.assemble import write_folder
 from savemark.report import build
 from savemark.report.analysis import analyse
-from savemark.report.settings import tables
+from savemark.report.settings import settings, table
 
 DATA = Path(__file__).parent / "data"
 HEAD = {"run_id": "r", "savemark_version": "0", "started_at": "", "command": ["savemark"]}
@@ -315,8 +315,8 @@ def test_reports_of_rates_without_times_are_made(put, savemark, tmp_path):
     build(tmp_path / "run")
     report = (tmp_path / "run" / "report.md").read_text()
     assert "sequential_read" in report
-    for table in tables(analyse(tmp_path / "run")):
-        assert {len(line.data) for line in table.lines} == {len(table.columns)}
+    for wide in map(table, settings(analyse(tmp_path / "run"))):
+        assert {len(line.data) for line in wide.lines} == {len(wide.columns)}
     frame = phases(read_run(tmp_path / "run"))
     assert (
         frame.filter(pl.col("elapsed_ns").is_null())["reported_bytes_per_s"].drop_nulls().len() == 5

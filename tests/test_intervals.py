@@ -9,10 +9,10 @@ import pytest
 
 from made_run import Made, make_run
 from savemark.report.analysis import analyse
+from savemark.report.csv import write_csv
 from savemark.report.digest import of
 from savemark.report.facts import ceilings_table
-from savemark.report.settings import rows, tables
-from savemark.report.table import write_csv
+from savemark.report.settings import records, settings, table
 from savemark.report.words import gbs
 
 RANGE = re.compile(r"\[([\d.]+) ([\d.]+)\]")
@@ -41,15 +41,19 @@ def bracketed(table):
                 yield float(middle.text), float(found[1]), float(found[2])
 
 
+def tables(analysis):
+    return [table(each) for each in settings(analysis)]
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("repeats", [1, 2, 5, 6, 9])
 def test_every_median_lies_within_its_own_interval(tmp_path, repeats, seed):
     analysis = analyse(scattered(tmp_path / "run", repeats, seed), show_blocked=True)
     shown = [*tables(analysis), *(ceilings_table(result) for result in analysis.results)]
-    found = [each for table in shown for each in bracketed(table)]
+    found = [each for one in shown for each in bracketed(one)]
     assert len(found) >= 8 + 7, "two phases of four cells, and the ceilings"
     data = of(analysis)
-    for cell in [*data["cells"], *rows(analysis)]:
+    for cell in [*data["cells"], *records(analysis)]:
         for phase in ("save", "restore"):
             found.append(tuple(cell[f"{phase}_s_{end}"] for end in ("median", "low", "high")))
     for each in data["targets"][0]["ceilings"]:
@@ -59,12 +63,12 @@ def test_every_median_lies_within_its_own_interval(tmp_path, repeats, seed):
 
 def test_all_formats_print_one_rate(tmp_path):
     analysis = analyse(scattered(tmp_path / "run", 6, 1), show_blocked=True)
-    write_csv(tmp_path / "settings.csv", rows(analysis))
+    write_csv(tmp_path / "settings.csv", records(analysis))
     with (tmp_path / "settings.csv").open(newline="", encoding="utf-8") as file:
         in_file = {
             row["setting"]: gbs(float(row["save_user_bytes_per_s"])) for row in csv.DictReader(file)
         }
     in_json = {c["setting"]: gbs(c["save_user_bytes_per_s"]) for c in of(analysis)["cells"]}
     assert in_file == in_json
-    printed = {middle for table in tables(analysis) for middle, _, _ in bracketed(table)}
+    printed = {middle for one in tables(analysis) for middle, _, _ in bracketed(one)}
     assert set(map(float, in_file.values())) <= printed

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from made_grid import make_grid
-from savemark.report import build, mounts, screen_table, terminal
+from savemark.report import build, fitting, mounts, terminal
 from savemark.report.acceptance import NAMES
 from savemark.report.analysis import analyse
 from savemark.report.figures import all_figures
@@ -288,7 +288,7 @@ def on_screen(folder, width):
 def test_the_terminal_tells_when_the_first_worker_was_done(acceptance):
     folder, _ = acceptance
     text = on_screen(folder, 160)
-    assert screen_table.FIRST in " ".join(text.split())
+    assert fitting.FIRST in " ".join(text.split())
     lines = text.splitlines()
     start = lines.index("shared file")
     heads = lines[start + 2].split()

@@ -224,7 +224,7 @@ def test_what_is_saved_does_not_compete(tmp_path):
         "process gpu: No advice: 1 repeat of lz4 × 0, process gpu",
         "process cpu: No advice: 1 repeat of none × 0, process cpu",
     ]
-    titles = [each.title for each in settings.tables(analysis)]
+    titles = [each.title for each in settings.settings(analysis)]
     assert titles == ["Every setting, process gpu", "Every setting, process cpu"]
     winner = next(f for f in analysis.findings if f.id == "HC-18").evidence
     assert "lz4 × 0" in winner

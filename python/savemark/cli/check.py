@@ -144,7 +144,7 @@ def _show(console: Console, name: str, analysis: Analysis, every: bool) -> None:
 
     from savemark.checks import Verdict
     from savemark.report import expecting
-    from savemark.report.sides import print_table
+    from savemark.report.grid import print_table
 
     state, words = analysis.badge
     console.print(Text(name, "bold"), soft_wrap=True)

@@ -54,7 +54,7 @@ def command(
 def _show(found: dict[str, Outcome], places: dict[str, Standing]) -> None:
 
     from savemark.report import standing
-    from savemark.report.sides import print_table
+    from savemark.report.grid import print_table
 
     print_table(terminal(), standing.table(found, places))
     for name, outcome in found.items():

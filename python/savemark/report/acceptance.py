@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean, stdev
 
 from savemark.report.analysis import Analysis
-from savemark.report.table import Datum, Line, Table, quantity
+from savemark.report.document import Datum, Line, Table, quantity
 from savemark.report.words import counts, gbs, interval, span
 from savemark.stats import Cell, PhaseStat
 

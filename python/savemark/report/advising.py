@@ -9,8 +9,8 @@ from rich.text import Text
 
 from savemark.advice.best import GOALS, PHASES, Best, best, costs, stored, trade_offs
 from savemark.advice.plan import Choice, Job, asynchronous, choices, needed
-from savemark.report.sides import labelled, print_table
-from savemark.report.table import Datum, Line, Table
+from savemark.report.document import Datum, Line, Table
+from savemark.report.grid import labelled, print_table
 from savemark.report.verdict import why_none
 from savemark.report.words import binary, both, gbs, seconds
 from savemark.stats import TOTAL, Cell, PhaseStat, TargetResult
@@ -65,7 +65,7 @@ def show_settings(result: TargetResult, goals: list[str], console: Console) -> N
         print_table(console, _goals(chosen))
     for goal, one in found.items():
         if one is None:
-            labelled(console, goal, _why_none(result, goal), "option")
+            labelled(console, goal, _why_none(result, goal), "cyan")
         elif one.tied:
             tied = both([cell.setting for cell in one.tied], 8)
             labelled(console, goal, f"tied with {tied} ({one.rule})")
@@ -170,7 +170,7 @@ def show_job(job: Job, source: str, console: Console) -> None:
     console.print()
     labelled(console, "save every", _advice(optimal, behind), "green")
     for warning in _warnings(job, behind):
-        labelled(console, "note", warning, "option")
+        labelled(console, "note", warning, "cyan")
     console.print()
     print_table(console, _intervals(job, [*found, behind]))
     simulated = job.simulated(optimal.tau)

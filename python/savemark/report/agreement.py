@@ -22,7 +22,9 @@ from savemark.records.run import Json, Run
 from savemark.report import sides
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.comparison import interval, p_text
-from savemark.report.table import Datum, Line, Table, quantity
+from savemark.report.document import Datum, Line, Table, quantity
+from savemark.report.grid import print_table
+from savemark.report.markdown import table as markdown_table
 from savemark.report.visible import KEYS, forbidden
 from savemark.report.words import gbs, two
 from savemark.run.crosscheck import HEAD
@@ -240,7 +242,7 @@ def markdown(parts: Sequence[Part]) -> str:
     text = ["# Crosscheck", "", escape.markdown(_where(first)), ""]
     for part in parts:
         title = escape.markdown(f"{part.name}: {_said(part)}")
-        text += [f"## {title}", "", _table(part).markdown()]
+        text += [f"## {title}", "", markdown_table(_table(part))]
         said = sides.markdown_notes([*part.notes, *_left_out(part)])
         text += [*said, ""] if said else []
     versions = [f"{name} {said}" for name, said in _versions(parts)]
@@ -263,7 +265,7 @@ def show(parts: Sequence[Part], console: Console) -> None:
     for part in parts:
         console.print()
         console.print(Text(f"{part.name}: {_said(part)}", "bold"))
-        sides.print_table(console, _table(part))
+        print_table(console, _table(part))
         for said in (*part.notes, *_left_out(part)):
             console.print(Text(said, "dim"))
     console.print()

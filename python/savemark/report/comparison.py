@@ -15,8 +15,10 @@ from savemark import escape
 from savemark.errors import usage
 from savemark.records.contract import differences
 from savemark.report import sides
-from savemark.report.sides import Side, cell, labelled
-from savemark.report.table import Datum, Line, Table
+from savemark.report.document import Datum, Line, Table
+from savemark.report.grid import labelled, print_table
+from savemark.report.markdown import table as markdown_table
+from savemark.report.sides import Side, cell
 from savemark.report.words import both, gbs, seconds
 from savemark.stats.effect import Effect
 from savemark.stats.pairs import Pair, compare
@@ -118,7 +120,7 @@ def markdown(found: Comparison) -> str:
         notes = sides.markdown_notes(_notes(found, base, other, pairs))
         listed = sides.markdown_differences(base, other) + notes
         parts += [*listed, ""] if listed else []
-        parts += [_table(base, other, pairs).markdown()]
+        parts += [markdown_table(_table(base, other, pairs))]
     return "\n".join([*parts, _how(found), ""])
 
 
@@ -132,9 +134,9 @@ def show(found: Comparison, console: Console) -> None:
         console.print(Text(f"{other.name} against {base.name}: {_summary(pairs)}", "bold"))
         sides.print_differences(console, base, other)
         for note in _notes(found, base, other, pairs):
-            labelled(console, "note", note, "option")
+            labelled(console, "note", note, "cyan")
         console.print()
-        sides.print_table(console, _table(base, other, pairs))
+        print_table(console, _table(base, other, pairs))
     console.print()
     console.print(Text(_how(found), "dim"))
 
@@ -197,7 +199,7 @@ def _line(pair: Pair, labels: bool) -> Line:
         Datum(pair.verdict),
     ]
     css = pair.verdict if pair.verdict in ("slower", "faster") else ""
-    return Line(data, css=css)
+    return Line(data, tone=css)
 
 
 def change(ratio: float) -> str:

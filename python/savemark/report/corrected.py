@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from savemark.report.analysis import ranked
+from savemark.report.columns import place
+from savemark.report.document import MISSING, Datum, Line, Table, quantity
 from savemark.report.palette import codec_order
-from savemark.report.settings import place
-from savemark.report.table import MISSING, Datum, Line, Table, quantity
 from savemark.report.words import seconds, two
 from savemark.stats import Cell, TargetResult
 
@@ -60,8 +60,8 @@ def _codec(cell: Cell, mark: str) -> Line:
         Datum(f"{cell.streams} streams", cell.streams),
         Datum(seconds(total.median), total.median),
         Datum(f"[{seconds(total.low)} {seconds(total.high)}]", total.low, total.kind),
-        Datum({"best": "◀ best", "tied": "tied"}.get(mark, ""), css="mark"),
+        Datum({"best": "◀ best", "tied": "tied"}.get(mark, ""), tone="mark"),
         quantity(cell.ratio if cell.sized else None, two),
         quantity(cell.cpu_s_per_gib if cell.sized else None, two),
     ]
-    return Line(data, css=mark)
+    return Line(data, tone=mark)

@@ -45,7 +45,7 @@ def of(analysis: Analysis) -> dict[str, Any]:
         },
         "expected": expecting.as_json(analysis),
         "targets": [_target(analysis, result) for result in analysis.results],
-        "cells": settings.rows(analysis),
+        "cells": settings.records(analysis),
         "notes": [
             {"id": f.id, "verdict": f.verdict.value, "evidence": f.evidence, "cause": f.cause}
             | {"fix": f.fix}

@@ -15,7 +15,7 @@ from savemark.errors import Kind
 from savemark.records import Run, phases
 from savemark.records.naming import setting
 from savemark.report.analysis import Analysis
-from savemark.report.table import Datum, Line, Table
+from savemark.report.document import Datum, Line, Table
 from savemark.stats import TargetResult
 from savemark.study.expect import demand, levels_of, parse
 from savemark.study.metrics import PHASES
@@ -98,16 +98,16 @@ def _line(answer: Answer, several: bool) -> Line:
         low_high = f"[{_number(answer, values.low)} {_number(answer, values.high)}] {values.kind}"
     return Line(
         [
-            Datum(f"{MARKS.get(outcome, '?')} {outcome.value}", css=CSS.get(outcome, "unshown")),
+            Datum(f"{MARKS.get(outcome, '?')} {outcome.value}", tone=CSS.get(outcome, "unshown")),
             Datum(one.text),
             Datum(f"{answer.met} of {len(answer.cells)}"),
             Datum(name),
             Datum(f"{_number(answer, values.median)} {one.unit}" if values else "–"),
-            Datum(low_high, css="quiet"),
+            Datum(low_high, tone="quiet"),
             Datum(str(values.n) if values else "–"),
             Datum(to_do(answer)),
         ],
-        css=CSS.get(outcome, "unshown"),
+        tone=CSS.get(outcome, "unshown"),
     )
 
 

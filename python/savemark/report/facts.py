@@ -9,8 +9,8 @@ from typing import Any
 from savemark.records import Run
 from savemark.records.naming import setting, shown
 from savemark.report.analysis import Analysis
+from savemark.report.document import BLANK, Datum, Line, Table
 from savemark.report.stopping import sentence
-from savemark.report.table import BLANK, Datum, Line, Table
 from savemark.report.words import binary, gbs, span
 from savemark.stats import Ceiling, TargetResult
 from savemark.study.model import EVERY
@@ -89,7 +89,7 @@ def missing_table(run: Run) -> Table | None:
     """What this machine or its targets do not have, and why."""
     lines = [
         Line([
-            Datum(setting(said) if (said := _said(each["rule"])) else EVERY, css="name"),
+            Datum(setting(said) if (said := _said(each["rule"])) else EVERY, tone="name"),
             Datum(str(each["rule"].get("target", ""))),
             Datum(str(each["cells"]), each["cells"]),
             Datum(str(each["reason"])),
@@ -157,7 +157,7 @@ def runs_table(run: Run) -> Table | None:
     """The runs that were put together, each with its name."""
     lines = [
         Line([
-            Datum(name, css="name"),
+            Datum(name, tone="name"),
             Datum(part.started_at.replace("T", " ")),
             Datum(part.version),
             Datum(str((part.host.get("cpu") or {}).get("model") or "")),

@@ -20,8 +20,10 @@ from savemark.records.contract import CONTRACT, OPTION, differences
 from savemark.records.naming import setting
 from savemark.report import sides
 from savemark.report.comparison import change, p_text
-from savemark.report.sides import Side, cell, labelled
-from savemark.report.table import Datum, Line, Table
+from savemark.report.document import Datum, Line, Table
+from savemark.report.grid import labelled, print_table
+from savemark.report.markdown import table as markdown_table
+from savemark.report.sides import Side, cell
 from savemark.report.words import both, seconds
 from savemark.stats.gate import POWER, Gate, GateCell, Whole, gate
 from savemark.stats.pairs import Key
@@ -215,13 +217,18 @@ def markdown(found: Judgement) -> str:
     parts = [f"### {mark} savemark gate: {escape.markdown(headline(found))}", "", *said, ""]
     lost = found.gate.lost
     if lost:
-        parts += [_table(lost).markdown()]
+        parts += [markdown_table(_table(lost))]
     rest = [each for each in found.gate.cells if not each.lost]
     if rest:
         title = f"{'The other ' if lost else 'All '}{len(rest)} cells"
         title = title if len(rest) > 1 else "The other cell" if lost else "The cell"
         fold = f"<details{' open' * (not lost and len(rest) <= MOST_LINES)}>"
-        parts += [fold + f"<summary>{title}</summary>", "", _table(rest).markdown(), "</details>"]
+        parts += [
+            fold + f"<summary>{title}</summary>",
+            "",
+            markdown_table(_table(rest)),
+            "</details>",
+        ]
     parts += ["", f"<sub>{_how(found)}</sub>", ""]
     return "\n".join(parts)
 
@@ -238,12 +245,12 @@ def show(found: Judgement, console: Console) -> None:
     sides.print_differences(console, found.baselines[0], found.new)
     console.print()
     cells = [*found.gate.lost, *(each for each in found.gate.cells if not each.lost)]
-    sides.print_table(console, _table(cells))
+    print_table(console, _table(cells))
     console.print()
     state = "bold red" if found.lost else "bold yellow" if found.incomplete else "bold green"
     console.print(Text(headline(found), state))
     for note in _notes(found):
-        labelled(console, "note", note, "option")
+        labelled(console, "note", note, "cyan")
     console.print(Text(_how(found), "dim"))
 
 
@@ -362,4 +369,4 @@ def _line(each: GateCell, labels: bool) -> Line:
         Datum(p_text(each.p_adjusted), each.p_adjusted),
         Datum("lost" if each.lost else ""),
     ]
-    return Line(data, css="lost" if each.lost else "")
+    return Line(data, tone="lost" if each.lost else "")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from savemark.report.analysis import Analysis
+from savemark.report.document import Datum, Line, Table
 from savemark.report.factors import Factor
-from savemark.report.table import Datum, Line, Table
 from savemark.report.words import gbs
 from savemark.stats import spread
 

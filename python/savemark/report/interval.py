@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from savemark.advice import interval
 from savemark.checks.repeats import leader
 from savemark.report.analysis import Analysis
-from savemark.report.table import Datum, Line, Table
+from savemark.report.document import Datum, Line, Table
 
 # Where a reader starts from; the page has a field for each of the first two.
 STATE_BYTES = 100e9

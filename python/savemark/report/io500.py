@@ -14,7 +14,7 @@ from savemark.records.io500 import PHASES, Outcome
 from savemark.records.io500 import Line as Phase
 from savemark.records.run import Entry, Json
 from savemark.report.analysis import Analysis
-from savemark.report.table import BLANK, MISSING, Datum, Line, Table, quantity
+from savemark.report.document import BLANK, MISSING, Datum, Line, Table, quantity
 from savemark.report.words import two
 from savemark.tools import ENGINE
 from savemark.tools.commands.io500 import settings
@@ -152,7 +152,7 @@ def _cells(analysis: Analysis, shown: list[Scored], name: str) -> Iterator[Datum
     unit = "GiB/s" if name.startswith("ior") else "kIOPS"
     for each in shown:
         if not each.shows(analysis, name):
-            yield from (Datum(f"blocked by {each.blocked[name]}", css="why", missing=True), BLANK)
+            yield from (Datum(f"blocked by {each.blocked[name]}", tone="why", missing=True), BLANK)
             continue
         line = each.outcome.lines[name]
         why = "; ".join(line.reasons)
@@ -172,7 +172,7 @@ def _total(analysis: Analysis, shown: list[Scored], what: str, ratios: dict[str,
         words = [digits(value), TOTALS[what]]
         words += ["[INVALID]"] if what == "score" and not each.outcome.valid else []
         data += [Datum(" ".join(filter(None, words)), value), BLANK]
-    return Line([*data, *_ratio(ratios, what)], css="best" if what == "score" else "")
+    return Line([*data, *_ratio(ratios, what)], tone="best" if what == "score" else "")
 
 
 def _ratios(analysis: Analysis, found: list[Scored]) -> dict[str, float]:

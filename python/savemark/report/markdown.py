@@ -22,6 +22,7 @@ from savemark.report import (
     settings,
 )
 from savemark.report.analysis import Analysis
+from savemark.report.document import Table
 from savemark.report.figure import Drawn
 from savemark.report.remedies import beside, caveats, messages
 from savemark.report.speech import cost, spoken
@@ -35,7 +36,7 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     if not durability.applies(analysis):
         text += [durability.WRONG, ""]
     text += ["", *_absent(drawn), *_interval(analysis), "## Ceilings", ""]
-    text += [facts.ceilings_table(result).markdown() for result in analysis.results]
+    text += [table(facts.ceilings_table(result)) for result in analysis.results]
     text += ["## Is it true?", ""]
     text += [f"* {', '.join(m.ids)}: {escape.markdown(m.text)}" for m in messages(beside(analysis))]
     text += ["", f"Validity: {escape.markdown(analysis.badge[1])}. Every check:", ""]
@@ -45,12 +46,26 @@ def markdown(analysis: Analysis, drawn: list[Drawn]) -> str:
     ]
     text += [*_design(analysis), *_studies(analysis)]
     if runs := facts.runs_table(analysis.run):
-        text += ["## Runs", "", runs.markdown()]
-    for table in mounted.tables(analysis):
-        text += [f"## {escape.markdown(table.title)}", "", table.markdown()]
-    text += ["## Machine", "", facts.machine_table(analysis.run).markdown()]
+        text += ["## Runs", "", table(runs)]
+    for each in mounted.tables(analysis):
+        text += [f"## {escape.markdown(each.title)}", "", table(each)]
+    text += ["## Machine", "", table(facts.machine_table(analysis.run))]
     text += ["To repeat it:", "", *escape.fenced(shlex.join(analysis.run.command), "sh"), ""]
     return "\n".join(text)
+
+
+def table(found: Table) -> str:
+    """A GitHub table, and its note."""
+    heads = found.columns
+    if found.groups:
+        spread = [title for title, count in found.groups for _ in range(count)]
+        heads = [f"{g} {c}".strip() for g, c in zip(spread, found.columns, strict=True)]
+    first = found.lines[0].data if found.lines else []
+    marks = ["--:" if d.number else "---" for d in first] or ["---"] * len(heads)
+    rows = [heads, *([datum.text for datum in line.data] for line in found.lines)]
+    head, *body = ([escape.cell(text) for text in row] for row in rows)
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, marks, *body)]
+    return "\n".join([*lines, "", *([escape.markdown(found.note), ""] if found.note else [])])
 
 
 def _head(analysis: Analysis) -> list[str]:
@@ -76,10 +91,14 @@ def _head(analysis: Analysis) -> list[str]:
 
 
 def _tables(analysis: Analysis) -> list[str]:
-    text = []
-    for room in (expecting, io500, settings, screened, policies, ranked):
-        for table in room.tables(analysis):
-            text += ["", f"## {escape.markdown(table.title)}", "", table.markdown()]
+    text: list[str] = []
+    tables = [
+        *(*expecting.tables(analysis), *io500.tables(analysis)),
+        *(settings.table(each) for each in settings.settings(analysis)),
+        *(*screened.tables(analysis), *policies.tables(analysis), *ranked.tables(analysis)),
+    ]
+    for each in tables:
+        text += ["", f"## {escape.markdown(each.title)}", "", table(each)]
     return text
 
 
@@ -105,7 +124,7 @@ def _interval(analysis: Analysis) -> list[str]:
         return []
     job = f"{interval.STATE_BYTES / 1e9:g} GB on a job that fails every"
     said = f"A state of {job} {interval.MTBF_S / 3600:g} hours:"
-    return ["## Interval", "", said, "", interval.table(found).markdown()]
+    return ["## Interval", "", said, "", table(interval.table(found))]
 
 
 def _design(analysis: Analysis) -> list[str]:
@@ -116,18 +135,18 @@ def _design(analysis: Analysis) -> list[str]:
         facts.failures_table(analysis.run),
         facts.design_table(analysis.run),
     ]
-    return ["", "## Coverage and design", "", *(table.markdown() for table in tables if table)]
+    return ["", "## Coverage and design", "", *(table(each) for each in tables if each)]
 
 
 def _studies(analysis: Analysis) -> list[str]:
     title = "The original study’s tables" if original(analysis) else "Further tables"
     text = [f"## {title}", ""]
-    for table in published.tables(analysis):
-        text += [f"### {escape.markdown(table.title)}", "", table.markdown()]
+    for each in published.tables(analysis):
+        text += [f"### {escape.markdown(each.title)}", "", table(each)]
     for part in parts(analysis) if original(analysis) else ():
         where = escape.markdown(part.title)
         for twin in (corrected.streams_table(part.result), corrected.codec_table(part.result)):
-            text += [f"### {twin.title} ({where})", "", twin.markdown()] if twin else []
+            text += [f"### {twin.title} ({where})", "", table(twin)] if twin else []
         text += [f"### Legacy definitions ({where})", "", legacy.WRONG, ""]
         text += [*escape.fenced(legacy.text(part.legacy).rstrip()), ""]
     return text if len(text) > 2 else []

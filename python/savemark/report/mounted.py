@@ -6,7 +6,7 @@ import polars as pl
 
 from savemark.records import Run
 from savemark.report.analysis import Analysis
-from savemark.report.table import Datum, Line, Table
+from savemark.report.document import Datum, Line, Table
 from savemark.report.words import gbs, seconds
 from savemark.stats import median
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from savemark.report.analysis import Analysis
-from savemark.report.table import MISSING, Datum, Line, Table, quantity
+from savemark.report.document import MISSING, Datum, Line, Table, quantity
 from savemark.report.words import cpu, gbs, span
 from savemark.stats import Cell, PhaseStat, Spread, spread
 
@@ -100,7 +100,7 @@ def _line(analysis: Analysis, part: str, label: str, stat: PhaseStat) -> Line:
         safe = spread(_per_s(rows, "user_bytes", "elapsed_ns"))
     latencies = [stat.latency_ns.get(name) for name in ("p50", "p99", "p99_99")]
     return Line([
-        Datum(part.title(), css="name"),
+        Datum(part.title(), tone="name"),
         Datum(label),
         *_rate(seen),
         Datum(f"{seen.median / MIB:.0f}", seen.median),

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,12 @@ from savemark.report import (
     settings,
 )
 from savemark.report.analysis import Analysis
+from savemark.report.document import Table
 from savemark.report.figure import Drawn
 from savemark.report.palette import css_variables
 from savemark.report.remedies import beside, caveats, messages
 from savemark.report.speech import cost, spoken
 from savemark.report.study import original, parts
-from savemark.report.table import Table
 from savemark.report.verdict import decision
 
 TEMPLATE = Path(__file__).parent / "template"
@@ -87,7 +88,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "caveats": caveats(merged),
         "step": step,
         "cost": cost(step) if step else "",
-        "tables": [*io500.tables(analysis), *settings.tables(analysis)],
+        "tables": _main(analysis),
         "screened": screened.tables(analysis),
         "levels": levels,
         # The names of factors are anything; in names of attributes they are their places here.
@@ -122,6 +123,12 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "style": Markup(_part("report.css")),
         "scripts": [Markup(script) for script in scripts],
     }
+
+
+def _main(analysis: Analysis) -> list[Table]:
+    """The tables to sort and filter."""
+    scores = [replace(table, sortable=True) for table in io500.tables(analysis)]
+    return [*scores, *(settings.table(each) for each in settings.settings(analysis))]
 
 
 def _answers(analysis: Analysis) -> list[Any]:

@@ -13,10 +13,10 @@ import polars as pl
 from savemark.advice import interval
 from savemark.checks.flush import PROMISES
 from savemark.report.analysis import Analysis
+from savemark.report.document import MISSING, Datum, Line, Table
 from savemark.report.durability import THREADS, VERSIONS, factor
 from savemark.report.factors import amount
 from savemark.report.interval import MTBF_S, RESTART_S, STATE_BYTES, span_text
-from savemark.report.table import MISSING, Datum, Line, Table
 from savemark.report.words import gbs
 from savemark.stats import median
 from savemark.stats.effect import Effect, ratio_of_medians

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from savemark.report import acceptance, gpu_grid, mounts, stalls
 from savemark.report.analysis import Analysis
+from savemark.report.document import Table
 from savemark.report.storages import storages_tables
-from savemark.report.table import Table
 
 # Those that say what a study is about; a terminal shows them, too.
 SHORT = ("acceptance_maxima", "gpu_first_last", "mounts", stalls.NAME)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from savemark.report.analysis import Analysis
-from savemark.report.table import Datum, Line, Table
+from savemark.report.document import Datum, Line, Table
 from savemark.report.words import seconds
 
 NOTE = (

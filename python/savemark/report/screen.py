@@ -11,11 +11,12 @@ from rich.text import Text
 from savemark.advice.verdict import State
 from savemark.checks import Verdict
 from savemark.records import Run
-from savemark.report import answers, blocked, expecting, io500, published, screen_table, stopping
+from savemark.report import answers, blocked, expecting, fitting, io500, published, stopping
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.facts import ceiling_list, headline
+from savemark.report.grid import labelled, print_table, width
 from savemark.report.remedies import Message, beside, caveats, messages
-from savemark.report.sides import print_table
+from savemark.report.settings import Settings, settings, whole
 from savemark.report.speech import Number, Spoken, cost, spoken
 from savemark.report.verdict import decision, shown
 from savemark.stats import TargetResult
@@ -100,8 +101,7 @@ def _numbers(console: Console, numbers: tuple[Number, ...]) -> Table:
         for each in numbers:
             rest = (Text(getattr(each, name)) for name in kept.split())
             grid.add_row(Text(each.phase), Text(f"{each.value} {each.unit}"), *rest)
-        endless = console.options.update(max_width=screen_table.UNLIMITED)
-        if console.measure(grid, options=endless).maximum <= console.width:
+        if width(console, grid) <= console.width:
             break
     return grid
 
@@ -120,7 +120,10 @@ def _next(console: Console, analysis: Analysis) -> None:
 
 def _tables(console: Console, analysis: Analysis) -> None:
     """The tables of a study that is no race."""
-    ends = [_target(console, analysis, result) for result in analysis.results]
+    # Twelve phases side by side would not fit: IO500 has a table of its own.
+    some = (settings if analysis.parts else whole)(analysis)
+    tables = [] if io500.scored(analysis) else list(some)
+    ends = [_target(console, analysis, result, tables) for result in analysis.results]
     for each in [*io500.tables(analysis), *published.short(analysis)]:
         _print(console, each.title, "bold")
         print_table(console, each)
@@ -131,7 +134,7 @@ def _tables(console: Console, analysis: Analysis) -> None:
     elif any(not cell.counted for cell in cells) or not cells:
         _print(console, UNITS, "dim")
     if any(ends):
-        _print(console, screen_table.FIRST, "dim")
+        _print(console, fitting.FIRST, "dim")
     if any(cell.counted for cell in cells):
         _print(console, COUNTS, "dim")
     console.print()
@@ -147,7 +150,9 @@ def _messages(console: Console, analysis: Analysis) -> None:
         _print(console, f"… {more} more in the report", "dim")
 
 
-def _target(console: Console, analysis: Analysis, result: TargetResult) -> bool:
+def _target(
+    console: Console, analysis: Analysis, result: TargetResult, tables: list[Settings]
+) -> bool:
     """Print what one target comes to; return whether a table of it tells first and last."""
     main = [c for c in ceiling_list(result) if not c.name.startswith("codec/")]
     name = f"{result.label}: " if len(analysis.results) > 1 else ""
@@ -156,20 +161,15 @@ def _target(console: Console, analysis: Analysis, result: TargetResult) -> bool:
     console.print()
     # A part of a study is a table of its own: other workloads have other columns.
     ends = False
-    for name, part in _parts(analysis, result).items():
-        if name:
-            _print(console, name, "bold")
-        ends |= screen_table.show(console, part, name, coded=analysis.coded)
-        if name:
+    for found in tables:
+        if found.result.label != result.label:
+            continue
+        if found.part:
+            _print(console, found.part, "bold")
+        ends |= fitting.show(console, found)
+        if found.part:
             console.print()
     return ends
-
-
-def _parts(analysis: Analysis, result: TargetResult) -> dict[str, TargetResult]:
-    """What has a table of its own; twelve phases side by side would not fit: IO500 has another."""
-    if io500.scored(analysis):
-        return {}
-    return analysis.apart(result) if analysis.parts else {"": result}
 
 
 def _message(console: Console, message: Message) -> None:
@@ -179,12 +179,7 @@ def _message(console: Console, message: Message) -> None:
 
 
 def _labelled(console: Console, label: str, text: str, style: str = "") -> None:
-    """A label, and its text with a hanging indent."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(width=LABEL - 1, no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(label, style), Text(text))
-    console.print(grid)
+    labelled(console, label, text, style, LABEL - 1)
 
 
 def _print(console: Console, text: str, style: str = "") -> None:

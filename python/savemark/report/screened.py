@@ -7,7 +7,7 @@ from typing import Any
 from savemark.records import Run
 from savemark.records.naming import setting
 from savemark.report.analysis import Analysis
-from savemark.report.table import MISSING, Datum, Line, Table, quantity
+from savemark.report.document import MISSING, Datum, Line, Table, quantity
 from savemark.report.words import percent, seconds
 
 NOTE = (
@@ -41,20 +41,20 @@ def _tried(each: dict[str, Any], leader: float | None) -> Line:
     kept = bool(each.get("kept"))
     return Line(
         [
-            Datum(_name(each), css="name"),
+            Datum(_name(each), tone="name"),
             quantity(time, seconds),
             quantity(share, percent),
             quantity(stored, percent),
             Datum("yes" if kept else "no"),
             Datum(str(each.get("why") or "")),
         ],
-        css="best" if kept else "",
+        tone="best" if kept else "",
     )
 
 
 def _bounded(each: dict[str, Any]) -> Line:
     why = str(each.get("why") or "")
-    return Line([Datum(_name(each), css="name"), *[MISSING] * 3, Datum("not run"), Datum(why)])
+    return Line([Datum(_name(each), tone="name"), *[MISSING] * 3, Datum("not run"), Datum(why)])
 
 
 def _name(each: dict[str, Any]) -> str:

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, ConsoleOptions
-from rich.table import Table as Grid
-from rich.text import Text
+from rich.console import Console
 
 from savemark import escape
 from savemark.errors import usage
 from savemark.records import Run
 from savemark.records.contract import HOST, OPTION, VERSION, Difference, differences
 from savemark.report.analysis import analyse
-from savemark.report.table import Table
+from savemark.report.grid import labelled
 from savemark.report.words import binary, both
 from savemark.stats.pairs import Key, Measured, measured
 
@@ -26,15 +24,6 @@ MEANS = {
     HOST: "not the same machine",
     VERSION: "not the same software",
     OPTION: "told otherwise",
-}
-
-# Of lines that say what became of something.
-COLOURS = {
-    "lost": "bold red",
-    "slower": "red",
-    "faster": "green",
-    "passed": "green",
-    "unshown": "yellow",
 }
 
 
@@ -164,7 +153,8 @@ def print_differences(console: Console, base: Side, other: Side) -> None:
     for kind in dict.fromkeys(each.kind for each in found):
         mine = [each for each in found if each.kind == kind]
         text = "; ".join(f"{d.what}: {d.base} → {d.other}" for d in mine)
-        labelled(console, f"{kind}", f"{MEANS[kind]}, {base.name} → {other.name}: {text}", kind)
+        text = f"{MEANS[kind]}, {base.name} → {other.name}: {text}"
+        labelled(console, kind, text, STYLES[kind])
 
 
 def markdown_differences(base: Side, other: Side) -> list[str]:
@@ -178,36 +168,3 @@ def markdown_differences(base: Side, other: Side) -> list[str]:
 def markdown_notes(notes: Sequence[str]) -> list[str]:
     """Notes as a Markdown list."""
     return [f"* {escape.markdown(note)}" for note in notes]
-
-
-def labelled(console: Console, label: str, text: str, style: str = "") -> None:
-    """A label, and its text with a hanging indent."""
-    grid = Grid.grid(padding=(0, 1))
-    grid.add_column(width=10, no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(label, STYLES.get(style, style)), Text(text))
-    console.print(grid)
-
-
-def print_table(console: Console, table: Table) -> None:
-    """A table of the report on a terminal; a line's css, such as `lost`, gives it a colour."""
-    grid = Grid(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
-    first = table.lines[0].data if table.lines else []
-    # The title of a group stands above the first of its columns.
-    above = [word for title, count in table.groups for word in (title, *[""] * (count - 1))]
-    for place, column in enumerate(table.columns):
-        number = bool(first) and first[place].number
-        head = f"{above[place]}\n{column}" if above else column
-        grid.add_column(Text(head), justify="right" if number else "left", no_wrap=True)
-    for line in table.lines:
-        style = COLOURS.get(line.css, "")
-        grid.add_row(*(Text(datum.text) for datum in line.data), style=style)
-    # In a log or a narrow window a long line is better than one with its end cut off.
-    width, needed = console.width, console.measure(grid, options=_endless(console)).maximum
-    console.width = max(width, needed)
-    console.print(grid)
-    console.width = width
-
-
-def _endless(console: Console) -> ConsoleOptions:
-    return console.options.update(max_width=1000)

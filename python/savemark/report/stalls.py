@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from savemark.report.analysis import Analysis
-from savemark.report.table import Datum, Line, Table
+from savemark.report.document import Datum, Line, Table
 from savemark.report.words import gbs, seconds
 from savemark.stats import median
 
@@ -33,7 +33,7 @@ def _line(label: str, setting: str, rows: pl.DataFrame) -> Line:
     copied = median(rows["user_bytes"] / rows["stall_ns"]) * 1e9
     return Line([
         Datum(label),
-        Datum(setting, css="name"),
+        Datum(setting, tone="name"),
         Datum(seconds(stall), stall),
         Datum(seconds(whole), whole),
         Datum(f"{stall / whole:.0%}", stall / whole),

@@ -12,7 +12,7 @@ from typing import Any
 from savemark.errors import SavemarkError, usage
 from savemark.records.io500 import PHASES, Outcome
 from savemark.records.io500 import Line as Phase
-from savemark.report.table import MISSING, Datum, Line, Table
+from savemark.report.document import MISSING, Datum, Line, Table
 from savemark.tools import io500 as tool
 from savemark.tools.source import Source
 

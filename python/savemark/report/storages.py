@@ -8,8 +8,8 @@ import polars as pl
 
 from savemark.records.imported import PROBE
 from savemark.report.analysis import Analysis
+from savemark.report.document import MISSING, Datum, Line, Table, quantity
 from savemark.report.study import Part, common, leading, original, parts, variants
-from savemark.report.table import MISSING, Datum, Line, Table, quantity
 from savemark.report.words import both, gbs, seconds
 from savemark.stats import Spread, TargetResult, median
 from savemark.stats import speeds as per_second

@@ -9,6 +9,7 @@ from savemark.errors import refused
 from savemark.records import Run, export, write_timelines
 from savemark.report import blocked, io500, legacy, render, settings
 from savemark.report.analysis import Analysis, analyse
+from savemark.report.csv import write_csv
 from savemark.report.facts import ceiling_list
 from savemark.report.figure import Drawn, Figure
 from savemark.report.figures import all_figures
@@ -16,7 +17,6 @@ from savemark.report.markdown import markdown
 from savemark.report.page import page
 from savemark.report.pixels import Pixels
 from savemark.report.study import original, parts
-from savemark.report.table import write_csv
 
 # How a page of ours begins.
 MARKER, HEAD = b'<meta name="generator" content="savemark">', 4096
@@ -79,7 +79,7 @@ def _tables(analysis: Analysis, folder: Path) -> None:
     files.folder(folder)
     with files.replacing(folder / "phases.csv") as file:
         export.write_csv(blocked.phases(analysis), file)
-    write_csv(folder / "settings.csv", settings.rows(analysis))
+    write_csv(folder / "settings.csv", settings.records(analysis))
     write_csv(folder / "ceilings.csv", [
         {"target": result.label, "name": c.name, "phase": c.phase, "n": c.seconds.n}
         | {"s_median": c.seconds.median, "bytes_per_s": c.rate}
