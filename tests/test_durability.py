@@ -17,6 +17,7 @@ from savemark.importing.read import read_source
 from savemark.records.assemble import write_folder
 from savemark.report import durability, policies
 from savemark.report.analysis import analyse
+from test_tools import entries_of
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "checkpoint-exercise"
 VERSIONS = ("checkpoint", "checkpoint_fsync", "checkpoint_optimized")
@@ -136,7 +137,7 @@ def small(tmp_path, *lines, name="checkpoint.csv"):
 
 def test_a_second_row_of_the_same_threads_is_a_repeat(tmp_path):
     path = small(tmp_path, "1,10,2.5,1.0,0.5,1000,10", "1,10,2.6,1.0,0.5,1000,10", "")
-    entries = read_source(str(path)).found.entries
+    entries = entries_of(read_source(str(path)))
     assert [entry["repeat"] for entry in entries] == [0, 1]
     phase = entries[0]["record"]["phases"][0]
     assert phase["elapsed_ns"] == 2_500_000_000
@@ -146,7 +147,7 @@ def test_a_second_row_of_the_same_threads_is_a_repeat(tmp_path):
 
 def test_a_version_that_nobody_knows_promises_nothing_known(tmp_path):
     path = small(tmp_path, "1,10,2.5,1.0,0.5,1000,10", name="mine.csv")
-    assert read_source(str(path)).found.entries[0]["record"]["phases"][0]["contract"] == "unknown"
+    assert entries_of(read_source(str(path)))[0]["record"]["phases"][0]["contract"] == "unknown"
 
 
 @pytest.mark.parametrize(

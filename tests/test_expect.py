@@ -11,6 +11,7 @@ from made_run import Made, make_run
 from savemark.advice.expected import Confidence, Outcome, repeats_to_decide
 from savemark.errors import SavemarkError
 from savemark.records import read_run
+from savemark.records.head import Study, StudyPart
 from savemark.report.analysis import analyse
 from savemark.report.expecting import as_json, expecting, tables
 from savemark.stats.spread import spread
@@ -245,7 +246,7 @@ def test_the_unit_of_the_bound_is_that_of_the_table(tmp_path):
 
 
 def test_levels_are_said_as_people_write_them():
-    study = {"trial": {"transfer_size": 2 << 20, "direct": True}, "parts": {"a b": {"trial": {}}}}
+    study = Study(trial={"transfer_size": 2 << 20, "direct": True}, parts={"a b": StudyPart()})
     levels = levels_of(study, {"part": "a b", "codec": None}, "disk")
     for where in ("transfer_size=2MiB", "transfer_size=2097152", "direct=true", "codec=none",
                   "part=a b, target=disk"):  # fmt: skip

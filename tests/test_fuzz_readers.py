@@ -23,6 +23,7 @@ from savemark.records.assemble import write_folder
 from savemark.records.imported import Reading
 from savemark.tools import NAMES
 from savemark.tools.source import Source
+from test_tools import entries_of
 
 DATA = Path(__file__).parent / "data"
 HEAD = {"run_id": "r", "savemark_version": "0", "started_at": "", "command": ["savemark"]}
@@ -74,7 +75,7 @@ def look_at(data):
 
 
 def sensible(reading: Reading):
-    for entry in reading.found.entries:
+    for entry in entries_of(reading):
         assert "error" in entry or entry["record"]["phases"], entry
         for phase in (entry.get("record") or {}).get("phases", []):
             for name, value in phase.items():

@@ -9,11 +9,13 @@ import pytest
 import standin
 from made_grid import make_grid
 from needs import missing
+from savemark.gpus import gpu_count, is_on_gpus
+from savemark.records.head import Gpu, Host
 from savemark.report.analysis import analyse
 from savemark.report.figures import all_figures
 from savemark.report.gpu_grid import tables
 from savemark.stats.bus import bus
-from savemark.study.keys import Keys, gpu_count, is_on_gpus
+from savemark.study.keys import Keys
 from savemark.study.load import load
 from savemark.study.shipped import shipped
 from test_published_studies import values
@@ -137,7 +139,7 @@ def test_a_gpu_far_from_the_disk_is_noted(grid):
 
 
 def test_links_and_drives_are_drawn_with_their_names(grid):
-    assert bus({"gpus": [{"pcie": None}, {}]}) is None
+    assert bus(Host(gpus=[Gpu()])) is None
     host(grid, gpus=[{"pci_address": "a", "pcie": LINK}])
     above = marks(grid, "grid_last", "above")
     assert {row["words"] for row in above} == {

@@ -65,7 +65,7 @@ def test_a_row_becomes_a_trial_and_nothing_is_made_up(bring, tmp_path):
         assert row[column] is None, column
     original = (tmp_path / "run" / "originals" / "5_runs_s3_gpu.csv").read_bytes()
     assert row["source_sha256"] == hashlib.sha256(original).hexdigest()
-    assert run.sources[0]["sha256"] == row["source_sha256"]
+    assert run.sources[0].sha256 == row["source_sha256"]
 
 
 def test_junk_around_the_rows_is_passed_over_and_said(bring):
@@ -81,7 +81,7 @@ def test_junk_around_the_rows_is_passed_over_and_said(bring):
 def test_an_empty_time_is_a_failed_trial_not_a_zero(bring):
     run = bring({"x.csv": rows(ROW, "lz4,4,1.0,,,2026-01-27T15:11:27+00:00,1")})
     assert [entry.ok for entry in run.entries] == [True, False]
-    assert "restore_time is empty" in run.entries[1].error["message"]
+    assert "restore_time is empty" in run.entries[1].error.message
     assert phases(run).filter(pl.col("streams") == 4)["elapsed_ns"].to_list() == [None]
 
 
@@ -118,7 +118,7 @@ def test_what_varies_between_files_is_a_factor_and_what_does_not_is_none(bring):
     run = bring({"s3_cuda_100MB.csv": rows(ROW), "s3_cuda_250MB.csv": rows(ROW)})
     assert {e.factors["memory_limit"] for e in run.entries} == {"100MB", "250MB"}
     assert all("process" not in e.factors for e in run.entries)
-    assert run.study["trial"] == {"process": "gpu"}
+    assert run.study.trial == {"process": "gpu"}
     assert set(phases(run)["variant"]) == {"memory_limit 100MB", "memory_limit 250MB"}
 
 
@@ -201,8 +201,8 @@ def test_beside_trials_a_disk_benchmark_is_their_ceiling_and_a_host_file_their_h
     assert [target.label for target in run.targets] == ["local"]
     tops = phases(run).filter(pl.col("role") == "ceiling")
     assert tops["name"].to_list() == ["write", "rewrite", "random_read", "random_write"]
-    assert run.host["memory"]["total_bytes"] == 30 << 30
-    assert run.host["tools"] == {"cedana": None, "criu": "4.2"}
+    assert run.host.memory.total_bytes == 30 << 30
+    assert run.host_facts["tools"] == {"cedana": None, "criu": "4.2"}
     assert phases(run)["client_memory_bytes"].unique().to_list() == [30 << 30]
     assert "version of cedana" in (run.folder / "log.txt").read_text()
 

@@ -45,7 +45,7 @@ def test_a_folder_is_searched_and_every_file_accounted_for(put):
     (folder / "notes.md").write_text("# what we did\n")
     (folder / "empty").touch()
     run, skipped = bring(folder)
-    assert {source["file"] for source in run.sources} == {"originals/a.json", "originals/b.log"}
+    assert {source.file for source in run.sources} == {"originals/a.json", "originals/b.log"}
     assert {each.path.name: each.why for each in skipped} == {
         "empty": "it is empty",
         "notes.md": "not a result file that savemark knows",
@@ -180,7 +180,7 @@ def test_equal_bytes_under_two_names_are_a_question_that_hc_22_asks(put):
 
 def test_two_tools_are_no_repeats_of_each_other(put):
     run, _ = bring(put(a=("ior/text.txt", "a"), b=("elbencho/write.csv", "b")))
-    assert run.study["factors"]["tool"] == ["ior", "elbencho"]
+    assert run.study.factors["tool"] == ["ior", "elbencho"]
     assert {entry.factors["tool"] for entry in run.entries} == {"ior", "elbencho"}
 
 
@@ -243,7 +243,7 @@ def test_factors_of_the_names_are_factors_of_the_run(put):
 
 def test_a_name_that_the_file_contradicts_blocks_its_phases(put):
     run, _ = bring(put(a=("ior/text.txt", "S100.txt")), pattern="S{segments}")
-    assert run.study["trial"]["segments"] == 2, "the file is right"
+    assert run.study.trial["segments"] == 2, "the file is right"
     found = {finding.id: finding for finding in analyse(run.folder).findings}
     assert found["HC-22"].verdict.value == "BLOCK"
     assert "the name says segments 100, the file 2" in found["HC-22"].evidence

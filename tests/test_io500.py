@@ -16,6 +16,7 @@ from needs import missing
 from savemark.errors import SavemarkError
 from savemark.records import io500 as format_
 from savemark.records.io500 import PHASES
+from savemark.records.record import Phase
 from savemark.tools import io500 as reader
 from savemark.tools.source import Source
 from test_tools_run import stand_in
@@ -207,7 +208,7 @@ RULES = {"phase_deadline": 300.0, "verify": True}
     ],
 )
 def test_what_the_rules_ask_for(own, trial, said):
-    found = format_.against(own, trial)
+    found = format_.against(Phase(**own), trial)
     assert len(found) == len(said)
     assert all(words in why for words, why in zip(said, found, strict=True))
 

@@ -8,6 +8,7 @@ import pytest
 from made_run import Made, make_run
 from savemark.errors import SavemarkError
 from savemark.records import cores, phases, read_run, write_timelines
+from savemark.records.head import Cpu, Host, HostLimits
 from savemark.records.naming import setting
 
 SMALL = {"codecs": ("none", "zstd"), "streams": (0, 4), "repeats": 2}
@@ -117,6 +118,6 @@ def test_settings_have_one_name():
 
 
 def test_cores_know_affinity_and_quota():
-    assert cores({"cpu": {"logical": 8, "available": 4}}) == 4
-    assert cores({"cpu": {"available": 4}, "limits": {"cgroup_cpus": 1.5}}) == 2
-    assert cores({}) is None
+    assert cores(Host(cpu=Cpu(logical=8, available=4))) == 4
+    assert cores(Host(cpu=Cpu(available=4), limits=HostLimits(cgroup_cpus=1.5))) == 2
+    assert cores(Host()) is None

@@ -275,9 +275,9 @@ def test_names_that_say_another_number_of_segments_than_the_command(tmp_path):
     readings, _ = gather([str(CIRRUS / "reports")], Pattern(NAMES))
     run = read_run(write_folder(readings, tmp_path / "run", HEAD))
     wrong = {
-        entry.record["source"]["file"]
+        entry.record.source.file
         for entry in run.entries
-        if entry.ok and any(phase.get("label_conflict") for phase in entry.phases)
+        if entry.ok and any(phase.label_conflict for phase in entry.phases)
     }
     by_hand = set()
     for path in (CIRRUS / "reports").rglob("report-*N-*.txt"):

@@ -8,7 +8,19 @@ from savemark.importing.read import read
 from savemark.records.assemble import write_folder
 from savemark.report.analysis import analyse
 from savemark.tools.source import Source
-from test_tools import DATA, GIB, KIB, MIB, about, changed, entries, phases, refused, text
+from test_tools import (
+    DATA,
+    GIB,
+    KIB,
+    MIB,
+    about,
+    changed,
+    entries,
+    entries_of,
+    phases,
+    refused,
+    text,
+)
 
 # IOR and mdtest
 
@@ -30,7 +42,7 @@ def test_ior_says_the_same_as_text_and_as_json():
 
 def test_iors_brackets_may_be_wrong():
     content = (DATA / "ior/result.json").read_text().replace("]", "").replace('"tests": [', "")
-    found = read(text("a.json", content)).found.entries
+    found = entries_of(read(text("a.json", content)))
     assert [len(entry["record"]["phases"]) for entry in found] == [2, 2]
 
 
@@ -43,7 +55,7 @@ def test_a_time_of_ior_with_too_few_digits_is_that_of_the_bandwidth():
 
 def test_a_stonewall_leaves_only_what_was_moved():
     content = changed("ior/text.txt", "-O summaryFormat=default", "-D 1")
-    first = read(text("a", content)).found.entries[0]["record"]["phases"][0]
+    first = entries_of(read(text("a", content)))[0]["record"]["phases"][0]
     assert first["user_bytes"] != 2 * 2 * 256 * KIB
     assert first["user_bytes"] == pytest.approx(MIB, rel=0.01)
 
@@ -51,18 +63,18 @@ def test_a_stonewall_leaves_only_what_was_moved():
 def test_an_error_of_ior_makes_its_result_invalid_and_a_file_that_existed_does_not():
     harmless = 'WARNING: The file "x" exists already and will be deleted\n'
     content = (DATA / "ior/text.txt").read_text()
-    assert read(text("a", harmless + content)).found.entries[0]["record"]["source"]["valid"]
+    assert entries_of(read(text("a", harmless + content)))[0]["record"]["source"]["valid"]
     wrong = "WARNING: inconsistent file size by different tasks\n"
-    source = read(text("a", content + wrong)).found.entries[0]["record"]["source"]
+    source = entries_of(read(text("a", content + wrong)))[0]["record"]["source"]
     assert (source["valid"], source["message"]) == (False, wrong.strip())
 
 
 def test_less_than_was_asked_for_is_no_fault_of_a_stonewall():
     content = (DATA / "ior/text.txt").read_text()
     less = "WARNING: Using actual aggregate bytes moved = 350224384\n"
-    assert not read(text("a", content + less)).found.entries[0]["record"]["source"]["valid"]
+    assert not entries_of(read(text("a", content + less)))[0]["record"]["source"]["valid"]
     why = "WARNING: Maybe caused by deadlineForStonewalling\n"
-    assert read(text("a", content + less + why)).found.entries[0]["record"]["source"]["valid"]
+    assert entries_of(read(text("a", content + less + why)))[0]["record"]["source"]["valid"]
 
 
 def test_ior_without_a_result_has_failed_with_its_own_reason():
@@ -123,8 +135,8 @@ all,500,9900.9901,0.10101,5000,0.2,50,0.02
 
 def test_each_repeat_of_mdtest_is_read_where_the_ranks_did_not_wait():
     """Stats whose ranks waited three quarters of the time are known of the first repeat alone."""
-    found = read(text("ranks.csv", f"{RANKS}\n{REPEATS}")).found
-    files = [entry for entry in found.entries if entry["factors"]["kind"] == "files"]
+    found = read(text("ranks.csv", f"{RANKS}\n{REPEATS}"))
+    files = [entry for entry in entries_of(found) if entry["factors"]["kind"] == "files"]
     assert [len(entry["record"]["phases"]) for entry in files] == [2, 1, 1]
     created = [entry["record"]["phases"][0] for entry in files]
     assert [phase["name"] for phase in created] == ["create"] * 3
@@ -134,9 +146,9 @@ def test_each_repeat_of_mdtest_is_read_where_the_ranks_did_not_wait():
     assert [phase["reported_ops_per_s"] for phase in created] == [9900.9901, None, None]
     stat = files[0]["record"]["phases"][1]
     assert (stat["name"], stat["elapsed_ns"]) == ("stat", 200_000_000)
-    assert "read 1 of 3 repeats of File stat, Tree creation" in found.notes[0]
-    one = read(text("ranks.csv", "\n".join([RANKS, *REPEATS.splitlines()[:3]]))).found
-    create = one.entries[0]["record"]["phases"][0]
+    assert "read 1 of 3 repeats of File stat, Tree creation" in found.found.notes[0]
+    one = read(text("ranks.csv", "\n".join([RANKS, *REPEATS.splitlines()[:3]])))
+    create = entries_of(one)[0]["record"]["phases"][0]
     assert create["elapsed_ns"] == 101_010_000, "one repeat is as mdtest says"
     assert (create["first_done_ns"], create["last_done_ns"]) == (90_000_000, 100_000_000)
 
@@ -158,20 +170,20 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
 
 
 def test_the_repeats_that_mdtest_prints_are_read_and_hold_the_mean():
-    found = read(text("a", VERBOSE)).found.entries
+    found = entries_of(read(text("a", VERBOSE)))
     created = [entry["record"]["phases"][0] for entry in found]
     assert [phase["reported_ops_per_s"] for phase in created] == [10000, 5000]
     assert [phase["elapsed_ns"] for phase in created] == [100_000_000, 200_000_000]
     assert not any(phase.get("statistic") for phase in created)
     assert found[0]["factors"]["items"] == 500, "-E takes no value"
-    (mean,) = read(text("a", VERBOSE.replace("2500.000 ops", "4500.000 ops"))).found.entries
+    (mean,) = entries_of(read(text("a", VERBOSE.replace("2500.000 ops", "4500.000 ops"))))
     phase = mean["record"]["phases"][0]
     assert (phase["statistic"], phase["reported_ops_per_s"]) == ("mean", 7500)
 
 
 def test_mdtest_that_was_stopped():
     cut = (DATA / "mdtest/text.txt").read_text().split("SUMMARY")[0]
-    assert "no summary" in read(text("a", cut)).found.entries[0]["error"]["message"]
+    assert "no summary" in entries_of(read(text("a", cut)))[0]["error"]["message"]
     rows = (DATA / "mdtest/ranks.csv").read_text().splitlines()
     assert "no row `all`" in refused("\n".join([rows[0], *rows[2:]]))
 
@@ -186,8 +198,8 @@ ERRORS = (
 
 def test_an_error_of_elbencho_makes_its_result_invalid(tmp_path):
     content = (DATA / "elbencho/result.txt").read_text()
-    assert read(text("a", content)).found.entries[0]["record"]["source"]["valid"] is True
-    (entry,) = read(text("a", f"{content}\n{ERRORS}\n")).found.entries
+    assert entries_of(read(text("a", content)))[0]["record"]["source"]["valid"] is True
+    (entry,) = entries_of(read(text("a", f"{content}\n{ERRORS}\n")))
     source = entry["record"]["source"]
     assert source["valid"] is False
     assert source["message"].endswith("No space left on device")
@@ -202,17 +214,17 @@ def test_an_error_of_elbencho_makes_its_result_invalid(tmp_path):
 
 def test_elbencho_that_has_nothing_but_errors_has_failed():
     table = "OPERATION   RESULT TYPE         FIRST DONE   LAST DONE\n"
-    (entry,) = read(text("a", f"{table}{ERRORS}\n")).found.entries
+    (entry,) = entries_of(read(text("a", f"{table}{ERRORS}\n")))
     assert "no result in it: ERROR: File write failed" in entry["error"]["message"]
     skipped = "Phase: WRITE: Skipping stats print due to unavailable worker results.\n"
-    (entry,) = read(text("a", skipped)).found.entries
+    (entry,) = entries_of(read(text("a", skipped)))
     assert "a phase has no result" in entry["error"]["message"]
     assert "no result" in refused(table), "silent: it was stopped"
 
 
 def test_requests_that_elbencho_was_told_to_ignore_are_no_result():
     content = changed("elbencho/write.csv", "--nolive", "--s3ignoreerrors --nolive")
-    source = read(text("a", content)).found.entries[0]["record"]["source"]
+    source = entries_of(read(text("a", content)))[0]["record"]["source"]
     assert (source["valid"], "--s3ignoreerrors" in source["message"]) == (False, True)
 
 
@@ -239,7 +251,7 @@ def test_the_table_of_an_older_elbencho():
         "            Throughput MiB/s :         940         724\n"
         "            Total MiB        :       79100       79700\n"
     )
-    (phase,) = read(text("a", table)).found.entries[0]["record"]["phases"]
+    (phase,) = entries_of(read(text("a", table)))[0]["record"]["phases"]
     assert (phase["first_done_ns"], phase["elapsed_ns"]) == (84_100_000_000, 110_100_000_000)
     assert phase["first_done_bytes"] == 79100 * MIB
     assert phase["reported_bytes_per_s"] == 724 * MIB
@@ -294,13 +306,13 @@ def test_io500_old_and_new(name):
 def test_a_score_that_is_not_that_of_its_phases():
     content = (DATA / "io500/result_summary.txt").read_text()
     total = re.search(r"TOTAL ([\d.]+)", content)[1]
-    found = read(text("a", content.replace(total, "9.5"))).found.entries[0]["record"]["phases"][0]
+    found = entries_of(read(text("a", content.replace(total, "9.5"))))[0]["record"]["phases"][0]
     assert "the printed score is 9.5" in found["arithmetic"]
 
 
 def test_io500_that_was_stopped_names_what_it_lacks():
     cut = (DATA / "io500/result.txt").read_text().split("[ior-hard-write]")[0]
-    found = read(text("result.txt", cut)).found.entries
+    found = entries_of(read(text("result.txt", cut)))
     assert sum("error" in entry for entry in found) == 3
     assert "before ior-hard had a result" in str(found)
     assert found[0]["record"]["source"]["valid"] is False

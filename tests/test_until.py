@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from savemark.errors import SavemarkError
+from savemark.records.record import Phase, Record
 from savemark.records.run import Entry, read_run
 from savemark.stats.stopping import open_cells, precisions, stopping
 from savemark.study.until import parse
@@ -201,9 +202,9 @@ def test_rules_are_read():
 
 
 def entry(codec, save, restore, index=0):
-    phases = [{"name": "save", "elapsed_ns": save}, {"name": "restore", "elapsed_ns": restore}]
-    phases.append({"name": "prepare", "elapsed_ns": 1 + 7**index})
-    record = {"phases": phases}
+    phases = [Phase(name="save", elapsed_ns=save), Phase(name="restore", elapsed_ns=restore)]
+    phases.append(Phase(name="prepare", elapsed_ns=1 + 7**index))
+    record = Record(phases=phases)
     return Entry(index, "trial", "checkpoint", "x", index, {"codec": codec}, "ok", record)
 
 

@@ -13,9 +13,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
-import orjson
+import msgspec
 
 from savemark import limits
 from savemark.errors import SavemarkError, usage
@@ -26,6 +26,8 @@ STEP = 1 << 20  # bytes that are taken at a time
 NAME = re.compile(rf"\w[\w .:/+%#-]{{0,{limits.LONGEST_NAME - 1}}}")
 # Characters that move the cursor, end a line or turn the direction of the text around.
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+T = TypeVar("T")
 
 
 @contextmanager
@@ -96,24 +98,50 @@ def unpacked(path: Path, data: bytes, most: int) -> Iterator[bytes]:
 
 
 def parse_json(text: bytes, most: int = limits.MOST_VALUES) -> Any:
-    """Return the value of a JSON text; ValueError where it is damaged, too deep or too much.
+    """Return the value of a JSON text; ValueError where it is damaged, too deep or too much."""
+    return decode(text, ANYTHING, most)
+
+
+def decode(text: bytes, decoder: msgspec.json.Decoder[T], most: int = limits.MOST_VALUES) -> T:
+    """Return a JSON text as the decoder's type; ValueError says what is damaged, and where.
 
     NaN and Infinity, which Python writes, are read too.
     """
     if text.count(b",") + text.count(b"[") + text.count(b"{") > most:
         raise ValueError(f"it has more than {most} values")
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        raise ValueError(mismatch(error)) from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
         if b"NaN" not in text and b"Infinity" not in text:
-            raise ValueError(f"it is no JSON: {error}") from None
+            why = str(error)
+            raise ValueError(f"it is no JSON: {why[:1].lower()}{why[1:]}") from None
     try:
         found = json.loads(text)
         if b"\\u" in text:
             json.dumps(found, ensure_ascii=False).encode()  # half a character cannot be written
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    return found
+    return typed(found, decoder.type)
+
+
+def typed(found: Any, kind: type[T]) -> T:
+    """Return a JSON value as the type that it should have; ValueError says where it differs."""
+    try:
+        return msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(mismatch(error)) from None
+
+
+def mismatch(error: msgspec.ValidationError) -> str:
+    """Return `record.phases[0].elapsed_ns: expected `int`, got `str``."""
+    what, _, path = clean(str(error)).rpartition(" - at `$")
+    where = path.removesuffix("`").removeprefix(".")
+    text = what or path
+    return f"{where}: {text[:1].lower()}{text[1:]}" if what and where else text
 
 
 def name(text: str, where: str) -> str:

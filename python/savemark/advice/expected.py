@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import polars as pl
 
+from savemark.records.head import Study
 from savemark.stats.cells import Cell
 from savemark.stats.results import TargetResult
 from savemark.stats.spread import Spread, interval_rank, spread
@@ -78,8 +79,8 @@ class Confidence:
 
 
 def judge(
-    study: dict[str, Any],
-    factors: dict[tuple[str, str], dict[str, Any]],
+    study: Study,
+    factors: Mapping[tuple[str, str], Mapping[str, Any]],
     frame: pl.DataFrame,
     results: Sequence[TargetResult],
     expectations: Sequence[Expectation],

@@ -92,12 +92,12 @@ def _finish(run: Run) -> Step | None:
 def _again(run: Run, times: float = 1.0, **options: str) -> Step:
     """The same run, for a machine that is idle now, or with other options and `times` the work."""
     records = [record for entry in run.entries if (record := entry.record)]
-    seconds = sum(int(record.get("elapsed_ns") or 0) for record in records) / 1e9
+    seconds = sum(record.elapsed_ns or 0 for record in records) / 1e9
     written = sum(
-        int(phase.get("stored_bytes") or 0)
+        phase.stored_bytes or 0
         for record in records
-        for phase in record.get("phases") or []
-        if phase.get("name") in ("save", "write")
+        for phase in record.phases
+        if phase.name in ("save", "write")
     )
     named = {f"--{name}": value for name, value in options.items()}
     if named and times * seconds > BUDGET_S:
@@ -142,11 +142,11 @@ def _longer(run: Run, one: Judged) -> Step | None:
 def _all_longer(run: Run, label: str) -> Step:
     """The same run with a larger state, where the numbers of short phases are blocked."""
     lasted = [
-        (int(phase["elapsed_ns"]) / 1e9, int(phase["user_bytes"]))
+        (phase.elapsed_ns / 1e9, phase.user_bytes)
         for entry in run.entries
         if entry.role == "trial" and entry.label == label
         for phase in entry.phases
-        if phase.get("user_bytes") and phase.get("elapsed_ns")
+        if phase.user_bytes and phase.elapsed_ns
     ]
     if not lasted:
         return _again(run)
@@ -189,7 +189,7 @@ def _measure(
         if ceiling := result.ceilings.get(name):
             seconds += ceiling.seconds.median * larger
             stored += ceiling.rate * ceiling.seconds.median * larger if name == "write" else 0
-    whole_s = repeats * seconds + (LOOK_S if run.study.get("race") else 0.0)
+    whole_s = repeats * seconds + (LOOK_S if run.study.race else 0.0)
     if whole_s > BUDGET_S:
         options["--budget"] = _budget(whole_s)
     replaced = (*REPLACED, *options, *OUTPUT)
@@ -208,7 +208,7 @@ def _levels(run: Run, cells: Iterable[Cell]) -> dict[str, list[str]] | None:
                 return None
             if text not in found.setdefault(name, []):
                 found[name].append(text)
-    return None if run.study.get("parts") else found
+    return None if run.study.parts else found
 
 
 def _within(cell: Cell, levels: dict[str, list[str]]) -> bool:
@@ -223,7 +223,7 @@ def _within(cell: Cell, levels: dict[str, list[str]]) -> bool:
 def _size(run: Run, cell: Cell, larger: float) -> str:
     """The size of the state as an option; empty where it is not one number."""
     size = run.option("size") if isinstance(run.option("size"), int) else None
-    size = (run.race or {}).get("size_bytes") or size
+    size = (run.race and run.race.size_bytes) or size
     if size is None and "save" in cell.phases:
         size = cell.phases["save"].user_bytes
     return shown("size", round(size * larger)) if isinstance(size, int) and size else ""

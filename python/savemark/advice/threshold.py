@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from savemark.records.head import Race
 from savemark.stats import Cell, TargetResult
 
 # A codec that saves less of the bytes is not worth a sentence.
@@ -86,18 +86,18 @@ def codec_pays(
     return max(found, key=lambda each: each.rate, default=None)
 
 
-def fastest_screened(race: Mapping[str, Any] | None, label: str) -> dict[str, Screened]:
+def fastest_screened(race: Race | None, label: str) -> dict[str, Screened]:
     """Return by codec the fastest of its settings that a race screened on a target."""
     found: dict[str, Screened] = {}
-    size = (race or {}).get("screen_bytes")
-    for each in (race or {}).get("screened") or []:
-        factors, time = each.get("factors") or {}, each.get("seconds")
-        if not size or not time or factors.get("target", label) != label:
+    size = race.screen_bytes if race else None
+    for tried in race.screened if race else ():
+        factors = tried.factors
+        if not size or not tried.seconds or factors.get("target", label) != label:
             continue
-        codec = str(factors.get("codec"))
-        one = Screened(int(factors.get("streams") or 0), float(time) / float(size))
-        if codec not in found or one.pace < found[codec].pace:
-            found[codec] = one
+        codec, streams = str(factors.get("codec")), factors.get("streams")
+        trial = Screened(streams if isinstance(streams, int) else 0, tried.seconds / size)
+        if codec not in found or trial.pace < found[codec].pace:
+            found[codec] = trial
     return found
 
 

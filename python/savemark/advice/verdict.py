@@ -217,10 +217,9 @@ def _short(cell: Cell, measure: str) -> str:
 
 
 def _rest(run: Run) -> Doubt | None:
-    rest = (run.race or {}).get("rest") or {}
-    if rest.get("quiet", True):
+    if run.race is None or run.race.rest.quiet is not False:
         return None
-    by = rest.get("disturbed_by")
+    by = run.race.rest.disturbed_by
     return Doubt(f"the machine was not at rest{f': {by}' if by else ''}", Remedy.IDLE)
 
 
@@ -248,7 +247,7 @@ def _imported(run: Run) -> Doubt | None:
 
 def baseline(run: Run, cells: Sequence[Cell]) -> Cell | None:
     """Return the setting that speeds are told as multiples of: the race's, else none × 1."""
-    wanted = (run.study.get("race") or {}).get("baseline") or BASELINE
+    wanted = (run.study.race and run.study.race.baseline) or BASELINE
     return next(
         (
             cell

@@ -9,6 +9,7 @@ import polars as pl
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, listing
 from savemark.records.naming import setting
+from savemark.records.record import Error
 
 # So many times the combinations that are there, and it was no design of all.
 SPARSE = 4
@@ -32,16 +33,16 @@ def complete(evidence: Evidence) -> Finding:
     if not failed and not missing and not holes:
         if not planned:
             return Finding(Verdict.UNVERIFIED, "The run holds no trial." + torn)
-        left = sum(each["cells"] for each in run.missing_levels)
+        left = sum(level.cells for level in run.missing_levels)
         less = f" {count(left, 'setting')} of the study cannot be measured here." if left else ""
         return Finding(Verdict.OK, f"All {planned} trials of the plan finished." + less + torn)
     parts, fixes, cause = [], [], ""
     if failed:
         names = (setting(e.factors) if e.role == "trial" else e.name for e in failed)
         parts.append(f"{count(len(failed), 'trial')} of {planned} failed ({listing(names)})")
-        error = failed[0].error or {}
-        cause = f"The first said: {str(error.get('message', 'nothing')).rstrip('.')}."
-        hint = str(error.get("hint") or "").rstrip(".")
+        error = failed[0].error or Error()
+        cause = f"The first said: {(error.message or 'nothing').rstrip('.')}."
+        hint = (error.hint or "").rstrip(".")
         fixes.append(
             hint[:1].upper() + hint[1:] + "." if hint else f"See {run.unfinished}/log.txt."
         )
@@ -93,7 +94,7 @@ def _holes(evidence: Evidence) -> str:
     rows = evidence.imported
     if rows.is_empty():
         return ""
-    names = [name for name in (evidence.run.study.get("factors") or {}) if name in rows.columns]
+    names = [name for name in evidence.run.study.factors if name in rows.columns]
     names = names or [name for name in ("codec", "streams") if rows[name].n_unique() > 1]
     parts = []
     if len(names) > 1:

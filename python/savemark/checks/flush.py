@@ -165,7 +165,7 @@ def same_promise(evidence: Evidence) -> Finding:
         promise = PROMISES.get(found[0][0], found[0][0])
         return Finding(Verdict.OK, f"All writes promise the same: {promise}.{crash}")
     lists = "; ".join(f"{PROMISES.get(c, c)}: {listing(names, 3)}" for c, _, names in found)
-    factor = {"sync", "policy"} & set(evidence.run.study.get("factors") or {})
+    factor = {"sync", "policy"} & set(evidence.run.study.factors)
     return Finding(
         Verdict.NOTE if factor else Verdict.FLAG,
         f"The writes differ in what is durable when the clock stops ({lists}).{crash}",

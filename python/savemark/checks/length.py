@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, keys, listing, percent, settings
+from savemark.records.head import Host
 
 # The catalogue says 10 s (IO500: 300 s), and that what took less than 1 s is no measurement.
 LONG_ENOUGH_S = 10
@@ -127,14 +126,14 @@ def _fix(evidence: Evidence, size: int, seconds: float, least: float) -> str:
     return f"{sized} Where that is no option, use {counted}." if counted else sized
 
 
-def _size(size: int, seconds: float, least: float, host: dict[str, Any]) -> str:
+def _size(size: int, seconds: float, least: float, host: Host) -> str:
     """A size that lasts long enough, or the largest that memory holds: the state is there twice."""
     if not size:
         return (
             "For a number to quote, measure again with a larger state (its size is not recorded)."
         )
     wanted = size * least / seconds
-    memory = (host.get("memory") or {}).get("available_bytes")
+    memory = host.memory.available_bytes
     most = memory / MEMORY_SHARE if memory else wanted
     gib = max(1, round(min(wanted, most) / 2**30))
     lasts = gib * 2**30 * seconds / size
@@ -204,8 +203,8 @@ def not_empty(evidence: Evidence) -> Finding:
 
 
 def _threads(evidence: Evidence, rows: pl.DataFrame) -> Finding:
-    cpu = evidence.run.host.get("cpu") or {}
-    cores = cpu.get("available") or cpu.get("logical")
+    cpu = evidence.run.host.cpu
+    cores = cpu.available or cpu.logical
     most = evidence.needed("HC-26", "threads_per_core")
     if cores:
         here = pl.col("worker_count") / pl.col("node_count").fill_null(1)

@@ -27,7 +27,7 @@ def same_memory(evidence: Evidence) -> Finding:
     ours = rows.filter(pl.col("tool") == ENGINE, pl.col("pages").is_not_null())
     if tools.is_empty() or ours.is_empty():
         return Finding(Verdict.OK, "Not applicable: no tool does the same direct I/O beside us.")
-    given = evidence.run.host.get("transparent_hugepages")
+    given = evidence.run.host.transparent_hugepages
     if given not in ("madvise", "never"):
         seen = "not recorded" if given is None else f"{given}: also to those who do not ask"
         return Finding(
@@ -38,7 +38,7 @@ def same_memory(evidence: Evidence) -> Finding:
     if huge.is_empty() or given == "never":
         return Finding(Verdict.OK, "Memory on pages of 4 KiB on all sides.")
     names = listing(tools["tool"].unique().sort())
-    factor = "huge_pages" in (evidence.run.study.get("factors") or {})
+    factor = "huge_pages" in evidence.run.study.factors
     return Finding(
         Verdict.NOTE if factor else Verdict.FLAG,
         f"{settings(keys(huge))}: savemark's memory is on pages of 2 MiB, that of {names} on pages "

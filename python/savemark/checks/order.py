@@ -27,7 +27,7 @@ MIXED = ("balanced", "shuffled")
 )
 def interleaved(evidence: Evidence) -> Finding:
     """Flag settings that ran one after the other: a slow hour would look like a slow setting."""
-    order = evidence.run.study.get("order")
+    order = evidence.run.study.order
     if order in MIXED:
         return Finding(Verdict.OK, f"In {order} order; each repeat holds every setting once.")
     rows = in_order(evidence.trials).with_columns(place=pl.int_range(pl.len()))

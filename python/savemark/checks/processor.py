@@ -44,8 +44,7 @@ def cost_shown(evidence: Evidence) -> Finding:
 def near(evidence: Evidence) -> Finding:
     """Note workers that a cpuset or a quota makes share processors which lie idle."""
     host = evidence.run.host
-    cpu = host.get("cpu") or {}
-    usable, there = cpu.get("available"), cpu.get("logical")
+    usable, there = host.cpu.available, host.cpu.logical
     if evidence.live.is_empty() or not usable:
         return Finding(Verdict.UNVERIFIED, "The processors that may be used are not recorded.")
     # Of one rank: others may be on other nodes, or bound to other processors.
@@ -55,7 +54,7 @@ def near(evidence: Evidence) -> Finding:
         return _crowded(crowded, usable, there)
     if far := _far_gpus(evidence):
         return far
-    nodes = host.get("numa_nodes") or 1
+    nodes = host.numa_nodes or 1
     if nodes > 1:
         return Finding(
             Verdict.UNVERIFIED, f"There are {nodes} NUMA nodes; where threads ran is not recorded."
@@ -84,11 +83,11 @@ def _crowded(rows: pl.DataFrame, usable: int, there: int) -> Finding:
 def _far_gpus(evidence: Evidence) -> Finding | None:
     """Note GPUs whose bytes pass the link between processors on their way to the disk."""
     rows = evidence.live.filter(pl.col("gpu_count") > 0)
-    gpus = [each for each in evidence.run.host.get("gpus") or [] if each.get("to_disk")]
-    far = [each for each in gpus if each["to_disk"] == "another NUMA node"]
+    gpus = [gpu for gpu in evidence.run.host.gpus if gpu.to_disk]
+    far = [gpu for gpu in gpus if gpu.to_disk == "another NUMA node"]
     if rows.is_empty() or not far:
         return None
-    where = listing(str(each["pci_address"]) for each in far)
+    where = listing(str(gpu.pci_address) for gpu in far)
     return Finding(
         Verdict.NOTE,
         f"{where}: on another NUMA node than the disk ({len(far)} of {len(gpus)} GPUs).",

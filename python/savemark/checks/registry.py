@@ -57,8 +57,7 @@ class Evidence:
     def limit(self, identifier: str, name: str) -> float | None:
         """A limit of a check: as the study sets it under `checks`, else the check's own."""
         own = _CHECKS[identifier].limits[name]
-        value = ((self.run.study.get("checks") or {}).get(identifier) or {}).get(name, own)
-        return None if value is None else float(value)
+        return self.run.study.checks.get(identifier, {}).get(name, own)
 
     def needed(self, identifier: str, name: str) -> float:
         """As `limit`, of one that always has a value."""
@@ -149,7 +148,7 @@ def run_checks(evidence: Evidence) -> tuple[list[Finding], list[TargetResult]]:
 
 def _run(entry: Entry, evidence: Evidence) -> Finding:
     finding = _judge(entry, evidence)
-    changed = (evidence.run.study.get("checks") or {}).get(entry.id) or {}
+    changed = evidence.run.study.checks.get(entry.id)
     if changed:
         said = ", ".join(f"{name} = {value:g}" for name, value in changed.items())
         seen = f"{finding.evidence} (The study sets {said}.)"

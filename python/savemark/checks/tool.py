@@ -6,6 +6,7 @@ import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import keys, listing, settings
+from savemark.records.head import Cpu
 from savemark.records.io500 import MILD
 
 
@@ -76,15 +77,15 @@ def described(evidence: Evidence) -> Finding:
     host, rows = evidence.run.host, evidence.trials
     if rows.is_empty():
         return Finding(Verdict.UNVERIFIED, "No phase finished.")
-    missing = [] if host.get("kernel_release") else ["kernel"]
-    missing += [] if (host.get("cpu") or {}).get("model") or host.get("cpu") else ["processor"]
+    missing = [] if host.kernel_release else ["kernel"]
+    missing += [] if host.cpu != Cpu() else ["processor"]
     unknown = rows.filter(pl.col("tool_version").fill_null("") == "")
     if not unknown.is_empty():
         tools = listing(unknown["tool"].drop_nulls().unique().sort()) or "the tool"
         missing.append(f"version of {tools}")
     on_disk = rows["filesystem"].fill_null("").eq("").all()
     in_memory = rows["storage_path"].is_in(["null", "memory", "object"]).all()
-    if on_disk and not in_memory and not (host.get("target") or {}).get("filesystem"):
+    if on_disk and not in_memory and not (host.target and host.target.filesystem):
         missing.append("filesystem")
     if not missing:
         return Finding(Verdict.OK, "Versions, kernel, processor and filesystem are recorded.")

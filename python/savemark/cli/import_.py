@@ -101,12 +101,12 @@ def _summary(readings: list[Reading], skipped: Sequence[Skipped]) -> None:
     """Print each file, or of many files how many there are of each format."""
     if len(readings) <= FEW:
         for reading in readings:
-            count = len(reading.found.entries)
+            count = len(reading.trials)
             echo(f"{reading.format:<15} {shown(reading.path)} ({count} trials)")
     else:
         for name in dict.fromkeys(reading.format for reading in readings):
             mine = [reading for reading in readings if reading.format == name]
-            trials = sum(len(reading.found.entries) for reading in mine)
+            trials = sum(len(reading.trials) for reading in mine)
             echo(f"{name:<15} {len(mine)} files ({trials} trials)")
     if skipped:
         total = len(readings) + len(skipped)

@@ -29,7 +29,7 @@ def gather(
         label, path = named(argument)
         if not path.is_dir():
             reading = read(Source.of(path))
-            found.add(_named(reading, label, "", PurePath(path.name), pattern))
+            found.add(_labelled(reading, label, "", PurePath(path.name), pattern))
             continue
         folder = path.resolve().name
         for file in _files(path):
@@ -39,7 +39,7 @@ def gather(
                 found.skip(file, error.message)
             else:
                 inside = PurePath(folder, file.relative_to(path))
-                found.add(_named(reading, label, folder, inside, pattern))
+                found.add(_labelled(reading, label, folder, inside, pattern))
     kept, doubles = _once(found.readings)
     if not kept:
         raise _nothing(arguments, found.skipped)
@@ -56,7 +56,7 @@ class _Found:
 
     def add(self, reading: Reading) -> None:
         self.readings.append(reading)
-        self.trials += len(reading.found.entries)
+        self.trials += len(reading.trials)
         if self.trials > limits.MOST_IMPORTED:
             upto = f"up to {shown(reading.path)} there are more than {limits.MOST_IMPORTED} trials"
             raise usage(upto, "import fewer files at a time")
@@ -91,21 +91,20 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(names))
 
 
-def _named(
+def _labelled(
     reading: Reading, label: str, folder: str, inside: PurePath, pattern: Pattern | None
 ) -> Reading:
     """Add the label that was asked for, else the file's own, else the folder's; and the factors."""
-    found = reading.found
-    if pattern is not None:
-        stated = pattern.read(inside)
-        if stated is None:
-            note = f"its name does not fit {pattern.text}: it has no factors of it"
-            found = replace(found, notes=[*found.notes, note])
-        else:
-            found = apply(found, stated)
-    said = label or found.label
-    placed = replace(found, label=said or folder or "imported")
-    return replace(reading, found=placed, placed=bool(said))
+    stated = pattern.read(inside) if pattern else None
+    if pattern and stated is None:
+        note = f"its name does not fit {pattern.text}: it has no factors of it"
+        notes = [*reading.found.notes, note]
+        reading = replace(reading, found=replace(reading.found, notes=notes))
+    elif stated is not None:
+        reading = apply(reading, stated)
+    named = label or reading.found.label
+    found = replace(reading.found, label=named or folder or "imported")
+    return replace(reading, found=found, placed=bool(named))
 
 
 def _once(readings: list[Reading]) -> tuple[list[Reading], list[Skipped]]:

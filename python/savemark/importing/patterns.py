@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
+
+from msgspec.structs import replace
 
 from savemark.errors import usage
-from savemark.records.imported import Imported
-from savemark.records.run import Json
+from savemark.records.imported import Reading
+from savemark.records.record import Factors, Level, Trial
 from savemark.tools._numbers import binary_size
 
 # A part of a pattern: a factor, anything within one name, or the text itself.
@@ -42,7 +43,7 @@ class Pattern:
         end = "" if text.endswith("*") else r"(?=\.[A-Za-z0-9]{1,6}$|/|$)"
         self.text, self.expression = text, re.compile(f"(?:^|/){''.join(parts)}{end}")
 
-    def read(self, path: PurePath) -> Json | None:
+    def read(self, path: PurePath) -> Factors | None:
         """Return the factors that a path states; None where it does not fit the pattern."""
         found = self.expression.search(path.as_posix())
         if found is None:
@@ -50,33 +51,37 @@ class Pattern:
         return {name: _level(name, value) for name, value in found.groupdict().items()}
 
 
-def apply(found: Imported, stated: Json) -> Imported:
+def apply(reading: Reading, stated: Factors) -> Reading:
     """Return what a file says with what its name says.
 
     Where they disagree the file is right: its own words are of what ran. Every phase then carries
     the contradiction, for HC-22.
     """
+    found = reading.found
     label = str(stated[TARGET]) if TARGET in stated else found.label
     factors = {name: level for name, level in stated.items() if name != TARGET}
-    return replace(found, label=label, entries=[_with(entry, factors) for entry in found.entries])
+    trials = [_with(trial, factors) for trial in reading.trials]
+    return dataclasses.replace(
+        reading, found=dataclasses.replace(found, label=label), trials=trials
+    )
 
 
-def _with(entry: Json, stated: Json) -> Json:
-    own = entry["factors"]
+def _with(trial: Trial, stated: Factors) -> Trial:
+    own = trial.factors
     conflicts = [
         f"the name says {name} {level}, the file {own[name]}"
         for name, level in stated.items()
         if name in own and str(own[name]).lower() != str(level).lower()
     ]
-    entry = {**entry, "factors": {**stated, **own}}
-    if conflicts and entry.get("record"):
-        said = {"label_conflict": "; ".join(conflicts)}
-        record = entry["record"]
-        entry["record"] = {**record, "phases": [{**phase, **said} for phase in record["phases"]]}
-    return entry
+    record = trial.record
+    if conflicts and record:
+        conflict = "; ".join(conflicts)
+        phases = [replace(phase, label_conflict=conflict) for phase in record.phases]
+        record = replace(record, phases=phases)
+    return replace(trial, factors={**stated, **own}, record=record)
 
 
-def _level(name: str, value: str) -> Any:
+def _level(name: str, value: str) -> Level:
     """Return a number where it is one, and a size in bytes: `transfer_size` of `64k` is 65536."""
     if value.isascii() and value.isdigit() and len(value) < 19:
         return int(value)

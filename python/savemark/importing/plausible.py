@@ -7,32 +7,38 @@ from dataclasses import replace
 
 from savemark import untrusted
 from savemark.errors import usage
-from savemark.records.imported import Imported
-from savemark.records.run import Json
+from savemark.records.imported import Imported, Json
+from savemark.records.record import Trial
 from savemark.tools.source import Source
 
 # What a column holds: 64 bits with a sign.
 MOST = 2**63 - 1
 
 
-def checked(source: Source, found: Imported) -> Imported:
-    """Return what a file says, its words without control characters.
+def checked(source: Source, found: Imported) -> tuple[Imported, list[Trial]]:
+    """Return what a file says, its words without control characters, and its entries as trials.
 
     A factor that could be none, a text too long for a label or a level, and numbers that nothing
     could have measured are usage errors that name them.
     """
     where = untrusted.shown(source.path)
     _refuse_nonsense(where, found.entries)
-    return replace(
+    try:
+        trials = untrusted.typed([_named(entry, where) for entry in found.entries], list[Trial])
+    except ValueError as error:
+        hint = "the file is damaged, or no result of its tool"
+        raise usage(f"{where}: {error}", hint) from None
+    cleaned = replace(
         found,
         label=untrusted.words(found.label, where),
-        entries=[_named(entry, where) for entry in found.entries],
+        entries=[],
         levels={
             untrusted.name(name, where): [untrusted.level(name, each, where) for each in levels]
             for name, levels in found.levels.items()
         },
         notes=[untrusted.clean(note) for note in found.notes],
     )
+    return cleaned, trials
 
 
 def _named(entry: Json, where: str) -> Json:

@@ -29,8 +29,8 @@ def read(source: Source) -> Reading:
     """Read a file with the format that recognises its content; a usage error if none."""
     for name, module in formats().items():
         if module.recognises(source):
-            found = checked(source, _parsed(module, source))
-            return Reading(source.path, source.sha256, len(source.data), name, found)
+            found, trials = checked(source, _parsed(module, source))
+            return Reading(source.path, source.sha256, len(source.data), name, found, trials)
     raise usage(f"{shown(source.path)}: {_what(source)}", known())
 
 

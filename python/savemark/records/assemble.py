@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 from pathlib import Path, PurePath
 from typing import Any
 
+from msgspec import json
+from msgspec.structs import replace
+
 from savemark import limits, untrusted
 from savemark.errors import usage
 from savemark.records import mixed
 from savemark.records.frame import HEAD
-from savemark.records.imported import PROBE, Reading, Skipped
-from savemark.records.run import Json
+from savemark.records.head import Host
+from savemark.records.imported import Reading, Skipped
+from savemark.records.record import Factors, Level, Line, Planned, Source, Trial
 from savemark.records.versions import RECORD, RUN
-from savemark.untrusted import clean, shown
+from savemark.untrusted import clean, shown, typed
 
+Json = dict[str, Any]
 ORIGINALS, RECORDS, LOG, HEAD_FILE = "originals", "records.jsonl", "log.txt", "run.json"
 ALWAYS = ("codec", "streams")
 TOOL = "tool"  # the factor that says which format a trial was read from
 FEW = 5  # so many files are named in a title
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A line of the run, and the file that it is from."""
+
+    line: Line
+    source: Reading
 
 
 def write_folder(
@@ -42,7 +56,6 @@ def write_folder(
     given = head.get("given") or {}
     head = {name: value for name, value in head.items() if name != "given"}
     lines = list(_lines(sources))
-    _number_repeats(lines)
     _refuse_doubles(lines)
     plan, remarks = _plan(sources, lines)
     run = {
@@ -52,11 +65,11 @@ def write_folder(
         "origin": "imported",
         "sources": [],  # once they are copied
         "skipped": [{"file": shown(each.path), "why": each.why} for each in skipped],
-        "study": _study(sources, plan or lines) | (given.get("study") or {}),
+        "study": _study(sources, plan) | (given.get("study") or {}),
         "host": {**_host(sources), **(given.get("host") or {})},
         "targets": [
             {"label": label, "target": label}
-            for label in dict.fromkeys(line["label"] for line in lines)
+            for label in dict.fromkeys(made.line.label for made in lines)
         ],
         "order_seed": None,
         "plan": plan,
@@ -67,28 +80,29 @@ def write_folder(
     if any(path.iterdir()):
         raise usage(f"{path} is not empty", "choose another --out")
     try:
-        _fill(path, sources, lines, (run, log))
+        _fill(path, sources, lines, run, log)
     except BaseException:
         _undo(path)
         raise
     return path
 
 
-def _fill(path: Path, sources: list[Reading], lines: list[Json], texts: tuple[Json, Any]) -> None:
+def _fill(
+    path: Path, sources: list[Reading], lines: list[Made], head: Json, log: list[str]
+) -> None:
     """Write the files one after another, line by line: none of them is held as a whole."""
-    run, log = texts
     (path / ORIGINALS).mkdir()
-    run["sources"] = [_keep(source, path / ORIGINALS) for source in sources]
-    around = (_versions(sources), run["host"])
-    with (path / RECORDS).open("w", encoding="utf-8") as file:
-        for line in lines:
-            record = _record(line["record"], line.pop("from"), *around)
-            whole = {**line, "record": record}
-            file.write(json.dumps(whole, separators=(",", ":")) + "\n")
+    head["sources"] = [_keep(source, path / ORIGINALS) for source in sources]
+    versions, host = _versions(sources), typed(head["host"], Host)
+    with (path / RECORDS).open("wb") as file:
+        for made in lines:
+            record = made.line.record
+            if record is not None:
+                origin = _source(record.source or Source(), made.source, versions, host)
+                record = replace(record, schema=RECORD, source=origin)
+            file.write(json.encode(replace(made.line, record=record)) + b"\n")
     (path / LOG).write_text("".join(f"{line}\n" for line in log), encoding="utf-8")
-    with (path / HEAD_FILE).open("w", encoding="utf-8") as file:
-        json.dump(run, file, indent=1, ensure_ascii=False)
-        file.write("\n")
+    (path / HEAD_FILE).write_bytes(json.format(json.encode(head), indent=1) + b"\n")
 
 
 def _undo(path: Path) -> None:
@@ -107,17 +121,25 @@ def notes(sources: list[Reading]) -> list[str]:
     ]
 
 
-def _lines(sources: list[Reading]) -> Iterator[Json]:
-    """Yield all lines in the order of the files; `from` says which file each is from."""
-    beside = any(not _is_probe(e) for source in sources for e in source.found.entries)
+def _lines(sources: list[Reading]) -> Iterator[Made]:
+    """Yield all lines in the order of the files.
+
+    What the files do not number is numbered here: the same trial again is its next repeat.
+    """
+    beside = any(not trial.is_probe for source in sources for trial in source.trials)
     varying = _varying(sources)
-    index = 0
+    index, following = 0, Counter[str]()
     for source in sources:
-        for own in source.found.entries:
+        for own in source.trials:
             # Beside trials, the speed of a disk is what they are held against; alone, it is what
             # was measured.
-            for entry in _as_ceilings(own) if beside and _is_probe(own) else [own]:
-                yield _line(entry, source, varying) | {"index": index}
+            for trial in _as_ceilings(own) if beside and own.is_probe else [own]:
+                line = _line(index, trial, source, varying)
+                if trial.repeat is None:
+                    key = _key(line)
+                    line = replace(line, repeat=following[key])
+                    following[key] += 1
+                yield Made(line, source)
                 index += 1
 
 
@@ -126,64 +148,52 @@ def _marked(source: Reading) -> Reading:
 
     A factor that is called like a column of every table gets a name of its own.
     """
-    entries = [
-        {
-            **entry,
-            "factors": {
-                f"{name}_" if name in HEAD and name not in ALWAYS else name: level
-                for name, level in entry["factors"].items()
-            }
-            | {TOOL: source.format},
+
+    def marked(factors: Factors) -> Factors:
+        renamed: Factors = {
+            f"{name}_" if name in HEAD and name not in ALWAYS else name: level
+            for name, level in factors.items()
         }
-        for entry in source.found.entries
-    ]
-    return replace(source, found=replace(source.found, entries=entries))
+        return renamed | {TOOL: source.format}
+
+    trials = [replace(trial, factors=marked(trial.factors)) for trial in source.trials]
+    return dataclasses.replace(source, trials=trials)
 
 
-def _line(entry: Json, source: Reading, varying: list[str]) -> Json:
-    record = entry.get("record")
-    return {
-        **{name: entry[name] for name in ("role", "name")},
-        "repeat": entry.get("repeat"),
-        "label": source.found.label,
-        "factors": _factors(entry["factors"], source.found.label, varying),
-        "status": "ok" if record is not None else "failed",
-        "record": record and {**record, "trial": _trial(entry)},
-        "error": entry.get("error"),
-        "from": source,
-    }
+def _line(index: int, trial: Trial, source: Reading, varying: list[str]) -> Line:
+    record = trial.record
+    if record is not None:
+        # What is known of how it ran: what the record says, and every factor.
+        stated = {name: level for name, level in trial.factors.items() if name != TOOL}
+        record = replace(record, trial={**record.trial, **stated})
+    return Line(
+        index=index,
+        role=trial.role,
+        name=trial.name,
+        label=source.found.label,
+        repeat=trial.repeat or 0,
+        factors=_factors(trial.factors, source.found.label, varying),
+        status="failed" if record is None else "ok",
+        record=record,
+        error=trial.error,
+    )
 
 
-def _trial(entry: Json) -> Json:
-    """Return what is known of how it ran: what the record says, and every factor."""
-    stated = {name: level for name, level in entry["factors"].items() if name != TOOL}
-    return {**(entry["record"].get("trial") or {}), **stated}
-
-
-def _record(
-    own: Json | None, source: Reading, versions: dict[str, str | None], host: Json
-) -> Json | None:
-    """Return a record as it is written: with its version, and where it is from."""
-    if own is None:
-        return None
-    return {
-        "schema": RECORD,
-        **own,
-        "source": _source(own.get("source") or {}, source, versions, host),
-    }
-
-
-def _source(own: Json, source: Reading, versions: dict[str, str | None], host: Json) -> Json:
+def _source(own: Source, source: Reading, versions: dict[str, str | None], host: Host) -> Source:
     """Where a record is from; the tool's version and the memory may stand in a file beside it."""
-    memory = (host.get("memory") or {}).get("total_bytes")
-    known = {"tool_version": versions.get(own.get("tool", "")), "client_memory_bytes": memory}
-    known |= {name: value for name, value in own.items() if value is not None}
-    where = {"file": clean(source.path.name), "sha256": source.sha256}
-    return {"origin": "imported", **where, **known}
+    stated = {
+        "origin": "imported",
+        "file": clean(source.path.name),
+        "sha256": source.sha256,
+        "tool_version": versions.get(own.tool or ""),
+        "client_memory_bytes": host.memory.total_bytes,
+    }
+    missing = {name: value for name, value in stated.items() if getattr(own, name) is None}
+    return replace(own, **missing)
 
 
-def _factors(own: Json, label: str, varying: list[str]) -> Json:
-    target = {"target": label} if "target" in varying and own else {}
+def _factors(own: Factors, label: str, varying: list[str]) -> Factors:
+    target: Factors = {"target": label} if "target" in varying and own else {}
     return {**target, **{name: own[name] for name in varying if name in own}}
 
 
@@ -194,77 +204,63 @@ def _varying(sources: list[Reading]) -> list[str]:
     """
     levels: dict[str, set[str]] = {}
     for source in sources:
-        own = [entry["factors"] for entry in source.found.entries if not _is_probe(entry)]
-        for factors in own:
-            stated = {"target": source.found.label, **factors}
+        for trial in source.trials:
+            stated = {} if trial.is_probe else {"target": source.found.label, **trial.factors}
             for name, level in stated.items():
                 levels.setdefault(name, set()).add(repr(level))
-    formats = {source.format for source in sources}
-    for kind in formats:
-        trials = [
-            entry["factors"]
+    for kind in {source.format for source in sources}:
+        own = [
+            trial.factors
             for source in sources
             if source.format == kind
-            for entry in source.found.entries
-            if not _is_probe(entry)
+            for trial in source.trials
+            if not trial.is_probe
         ]
-        for name in {name for factors in trials for name in factors}:
-            if any(name not in factors for factors in trials):
+        for name in {name for factors in own for name in factors}:
+            if any(name not in factors for factors in own):
                 levels[name].add("missing")
-    return [name for name, found in levels.items() if name in ALWAYS or len(found) > 1]
+    return [name for name, seen in levels.items() if name in ALWAYS or len(seen) > 1]
 
 
-def _is_probe(entry: Json) -> bool:
-    return bool(((entry.get("record") or {}).get("trial") or {}).get("workload") == PROBE)
-
-
-def _as_ceilings(entry: Json) -> Iterator[Json]:
+def _as_ceilings(trial: Trial) -> Iterator[Trial]:
     """Yield one ceiling per phase, under the name of the phase."""
-    record = entry["record"]
-    for phase in record["phases"]:
-        alone = {"record": {**record, "phases": [phase]}, "role": "ceiling", "factors": {}}
-        yield {**entry, **alone, "name": phase["name"]}
+    assert trial.record is not None
+    for phase in trial.record.phases:
+        alone = replace(trial.record, phases=[phase])
+        yield replace(trial, role="ceiling", name=phase.name, factors={}, record=alone)
 
 
-def _number_repeats(entries: list[Json]) -> None:
-    """Number what the files do not number: the same trial again is its next repeat."""
-    following: dict[str, int] = {}
-    for entry in entries:
-        if entry["repeat"] is None:
-            key = _key(entry)
-            number = following.get(key, 0)
-            following[key], entry["repeat"] = number + 1, number
-
-
-def _refuse_doubles(entries: list[Json]) -> None:
+def _refuse_doubles(lines: list[Made]) -> None:
     seen: set[str] = set()
-    for entry in entries:
-        key = _key(entry)
+    for line in (made.line for made in lines):
+        key = _key(line)
         if key in seen:
-            what = f"repeat {entry['repeat'] + 1} of {entry['factors'] or entry['name']}"
+            what = f"repeat {line.repeat + 1} of {line.factors or line.name}"
             raise usage(
-                f"{what} on `{entry['label']}` is there twice",
+                f"{what} on `{line.label}` is there twice",
                 "name the files apart: savemark import a=FILE b=FILE",
             )
         seen.add(key)
 
 
-def _key(entry: Json) -> str:
-    return repr((entry["role"], entry["name"], entry["label"], entry["repeat"], entry["factors"]))
+def _key(line: Planned) -> str:
+    return repr((line.role, line.name, line.label, line.repeat, line.factors))
 
 
-def _plan(sources: list[Reading], entries: list[Json]) -> tuple[list[Json], list[str]]:
+def _plan(sources: list[Reading], lines: list[Made]) -> tuple[list[Planned], list[str]]:
     """Return what is there, and after it what the design behind the files wanted and is not.
 
     Where that would be more than a run holds it is left out, with a remark.
     """
-    fields = ("index", "role", "name", "label", "repeat", "factors")
-    plan = [{name: entry[name] for name in fields} for entry in entries]
-    there, varying = {_key(entry) for entry in entries}, _varying(sources)
+    plan = [
+        Planned(**{name: getattr(made.line, name) for name in Planned.__struct_fields__})
+        for made in lines
+    ]
+    there, varying = {_key(line) for line in plan}, _varying(sources)
     remarks = []
     for source in sources:
         found = source.found
-        first = next((e for e in found.entries if not _is_probe(e)), None)
+        first = next((trial for trial in source.trials if not trial.is_probe), None)
         if first is None or not found.levels:
             continue
         wanted_trials = found.repeats * prod(len(levels) for levels in found.levels.values())
@@ -274,35 +270,40 @@ def _plan(sources: list[Reading], entries: list[Json]) -> tuple[list[Json], list
             )
             remarks.append(f"{clean(source.path.name)}: {many}: what is missing is not listed")
             continue
-        rest = {k: v for k, v in first["factors"].items() if k not in found.levels}
+        rest = {k: v for k, v in first.factors.items() if k not in found.levels}
         for repeat, *cell in product(range(found.repeats), *found.levels.values()):
             own = {**rest, **dict(zip(found.levels, cell, strict=True))}
-            wanted = {"role": "trial", "name": first["name"], "label": found.label}
-            wanted |= {"repeat": repeat, "factors": _factors(own, found.label, varying)}
+            wanted = Planned(
+                index=len(plan),
+                role="trial",
+                name=first.name,
+                label=found.label,
+                repeat=repeat,
+                factors=_factors(own, found.label, varying),
+            )
             if _key(wanted) not in there:
-                plan.append({"index": len(plan), **wanted})
+                plan.append(wanted)
     return plan, remarks
 
 
-def _study(sources: list[Reading], plan: list[Json]) -> Json:
-    trials = [item for item in plan if item["role"] == "trial"]
-    names = dict.fromkeys(name for trial in trials for name in trial["factors"])
-    factors: dict[str, list[Any]] = {
-        name: list(dict.fromkeys(t["factors"][name] for t in trials if name in t["factors"]))
-        for name in names
+def _study(sources: list[Reading], plan: list[Planned]) -> Json:
+    trials = [planned.factors for planned in plan if planned.role == "trial"]
+    names = dict.fromkeys(name for factors in trials for name in factors)
+    factors: dict[str, list[Level]] = {
+        name: list(dict.fromkeys(own[name] for own in trials if name in own)) for name in names
     }
     fixed = {
         name: level
         for source in sources
-        for entry in source.found.entries
-        for name, level in entry["factors"].items()
+        for trial in source.trials
+        for name, level in trial.factors.items()
         if name not in factors and name != TOOL
     }
     studies = {source.found.study for source in sources if source.found.study}
     return {
         "name": studies.pop() if len(studies) == 1 else "imported",
         "title": f"Imported from {_titles(sources)}",
-        "repeats": max((item["repeat"] + 1 for item in plan), default=0),
+        "repeats": max((planned.repeat + 1 for planned in plan), default=0),
         "order": "listed",
         "defaults": {},
         "trial": fixed,
@@ -332,8 +333,8 @@ def _host(sources: list[Reading]) -> Json:
 
 def _versions(sources: list[Reading]) -> dict[str, str | None]:
     """The versions of tools by name; one file may know what another does not."""
-    told = [pair for source in sources for pair in source.found.tools.items()]
-    return {**dict(told), **{name: version for name, version in told if version is not None}}
+    pairs = [pair for source in sources for pair in source.found.tools.items()]
+    return {**dict(pairs), **{name: version for name, version in pairs if version is not None}}
 
 
 def _keep(source: Reading, folder: Path) -> Json:

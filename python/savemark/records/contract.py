@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from savemark.records.run import Entry, Json, Run
+from savemark.records.record import Record
+from savemark.records.run import Run
 
 # Kinds of difference, the gravest first.
 CONTRACT, HOST, VERSION, OPTION = "contract", "host", "version", "option"
@@ -54,41 +55,41 @@ def _varied(run: Run) -> set[str]:
 
 def _facts(run: Run, varied: set[str]) -> Iterator[tuple[tuple[str, str], set[Any]]]:
     trials = [entry for entry in run.entries if entry.role == "trial" and entry.ok]
-    yield from _options(trials, varied)
+    records = [record for entry in trials if (record := entry.record)]
+    yield from _options(records, varied)
     for name in ("storage", "direct", "filesystem"):
-        values = {((entry.record or {}).get("path") or {}).get(name) for entry in trials}
+        values = {getattr(record.path, name) for record in records}
         known = {"storage": "storage path", "direct": "direct I/O"}
         yield (CONTRACT, known.get(name, name)), values
-    phases = [phase for entry in trials for phase in entry.phases]
-    for phase in dict.fromkeys(phase["name"] for phase in phases):
-        mine = [each for each in phases if each["name"] == phase]
-        for name in ("durable", "verified"):
-            yield (CONTRACT, f"{phase} {name}"), {each.get(name) for each in mine}
-        states = {(each.get("cache") or {}).get("state") for each in mine}
-        yield (CONTRACT, f"{phase} cache"), states
+    phases = [phase for record in records for phase in record.phases]
+    for name in dict.fromkeys(phase.name for phase in phases):
+        mine = [phase for phase in phases if phase.name == name]
+        yield (CONTRACT, f"{name} durable"), {phase.durable for phase in mine}
+        yield (CONTRACT, f"{name} verified"), {phase.verified for phase in mine}
+        states = {phase.cache.state if phase.cache else None for phase in mine}
+        yield (CONTRACT, f"{name} cache"), states
     yield from _machine(run)
 
 
-def _options(trials: list[Entry], varied: set[str]) -> Iterator[tuple[tuple[str, str], set[Any]]]:
-    told: list[Json] = [(entry.record or {}).get("trial") or {} for entry in trials]
-    for name in dict.fromkeys(name for trial in told for name in trial):
+def _options(records: list[Record], varied: set[str]) -> Iterator[tuple[tuple[str, str], set[Any]]]:
+    for name in dict.fromkeys(name for record in records for name in record.trial):
         if name not in varied and name not in OWN and name != "storage":
             kind = CONTRACT if name in PROMISES else OPTION
-            yield (kind, name.replace("_", " ")), {_plain(trial.get(name)) for trial in told}
+            values = {_plain(record.trial.get(name)) for record in records}
+            yield (kind, name.replace("_", " ")), values
 
 
 def _machine(run: Run) -> Iterator[tuple[tuple[str, str], set[Any]]]:
     host = run.host
-    cpu, memory = host.get("cpu") or {}, host.get("memory") or {}
-    yield (HOST, "host name"), {host.get("hostname")}
-    yield (HOST, "processor"), {cpu.get("model")}
-    yield (HOST, "usable cores"), {cpu.get("available") or cpu.get("logical")}
-    yield (HOST, "memory bytes"), {memory.get("total_bytes")}
-    yield (HOST, "kernel"), {host.get("kernel_release")}
-    disk = ((host.get("target") or {}).get("disk") or {}).get("name")
-    yield (HOST, "disk"), {disk}
+    yield (HOST, "host name"), {host.hostname}
+    yield (HOST, "processor"), {host.cpu.model}
+    yield (HOST, "usable cores"), {host.cpu.available or host.cpu.logical}
+    yield (HOST, "memory bytes"), {host.memory.total_bytes}
+    yield (HOST, "kernel"), {host.kernel_release}
+    disk = host.target.disk if host.target else None
+    yield (HOST, "disk"), {disk.name if disk else None}
     yield (VERSION, "savemark"), {run.version}
-    yield (VERSION, "libraries"), {", ".join(host.get("libraries") or []) or None}
+    yield (VERSION, "libraries"), {", ".join(host.libraries) or None}
 
 
 def _plain(value: Any) -> Any:

@@ -1,57 +1,31 @@
 """The columns that only the checks look at: where a row came from and what stood around it.
 
-A record made by this engine has `conditions` and, in each phase, `machine`, `extents` and
-`payload`. A record made by an importer has `source` instead, and may add to each phase what the
-tool said. Whatever is absent is null: a check answers *unverified*, never *ok*.
-
-    record["source"] = {
-        "origin": "imported",           # live rows have no source and get origin "live"
-        "tool": "iozone", "tool_version": "3.506", "command": "iozone -t1 …",
-        "sha256": "…", "file": "…",     # of the file that was read
-        "timer_resolution_ns": 10_000_000,
-        "client_memory_bytes": …, "valid": True | False | None, "message": "[INVALID] …",
-        "place": "/lustre/x",           # the directory that it measured
-    }
-    phase |= {
-        # What was promised when the clock stopped: none (buffered), each (sync per write), end (one
-        # sync at the end, inside the time), group, rename (sync, rename, sync of the directory),
-        # shared (one sync for several threads), generations (two files in turn, one sync each),
-        # behind (rename, one save later),
-        # unknown (the tool does not say).
-        "contract": "none",
-        "atomic": False,                # whether a crash in mid-write leaves the old state whole
-        # What `elapsed_ns` is made of: "wall", or "threads" where it is a sum over threads. A time
-        # that the tool summed over threads beside its wall time goes into thread_io_ns.
-        "time_base": "wall", "thread_io_ns": …, "worker_count": …,
-        "transfer_bytes": …, "dataset_bytes": …,
-        # As printed, in base units: what the arithmetic is checked against.
-        "reported_bytes_per_s": …, "reported_ops_per_s": …,
-        # The same phase by a meter that includes write-back: iozone's parent, say.
-        "outer_elapsed_ns": …,
-        # What the number is of several runs: "min", "max", "mean", "median"; absent for one run.
-        "statistic": "max",
-        # Where name and command disagree: "the name says s=100, the command -s 1".
-        "label_conflict": …,
-        # What of the file does not add up: "the printed score is 5, its phases come to 4".
-        "arithmetic": …,
-        # Whether each byte was read by another client than the one that wrote it (IOR -C).
-        "shifted": …,
-    }
-
-The same facts may also stand flat in the record, as `origin`, `source_sha256`,
-`timer_resolution_ns` and `tool: {name, version, command}`.
+A record of this engine has `conditions` and, in each phase, `machine`, `extents` and `payload`; one
+that was imported has `source`, and what its tool said of each phase. Whatever is unknown is null:
+a check answers *unverified*, never *ok*.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import polars as pl
+from msgspec.structs import replace
 
 from savemark.gpus import gpu_count, is_on_gpus
 from savemark.records import io500
+from savemark.records.record import (
+    Conditions,
+    Mount,
+    Options,
+    Phase,
+    Record,
+    Source,
+    ThreadTime,
+)
 
-Json = dict[str, Any]
+Row = dict[str, Any]  # columns and their values
 
 SOURCE = {
     "origin": pl.String,
@@ -175,36 +149,40 @@ READS = (
 )
 
 
-def of_record(record: Json, version: str) -> Json:
+def of_record(record: Record, version: str) -> Row:
     """The columns that all phases of a trial share."""
-    source = _source(record)
-    trial, met = record.get("trial") or {}, record.get("conditions") or {}
-    tool = source or _runner(record, version)
-    row: Json = {name: tool.get(name) for name in ("origin", "tool", "tool_version", "command")}
-    row |= {
-        "source_sha256": source.get("sha256"),
-        "source_file": source.get("file"),
-        "timer_resolution_ns": source.get("timer_resolution_ns", met.get("clock_tick_ns")),
-        "client_memory_bytes": source.get("client_memory_bytes", met.get("memory_bytes")),
-        "tool_valid": source.get("valid"),
-        "tool_message": source.get("message"),
+    source = source_of(record)
+    trial, met = record.trial, record.conditions
+    origin = source or _runner(record, version)
+    mount = met.mount or Mount()
+    return {
+        "origin": origin.origin,
+        "tool": origin.tool,
+        "tool_version": origin.tool_version,
+        "command": origin.command,
+        "source_sha256": origin.sha256,
+        "source_file": origin.file,
+        "timer_resolution_ns": source.timer_resolution_ns if source else met.clock_tick_ns,
+        "client_memory_bytes": source.client_memory_bytes if source else met.memory_bytes,
+        "tool_valid": origin.valid,
+        "tool_message": origin.message,
         "workload": trial.get("workload"),
         "payload_kind": trial.get("payload"),
-        "state_given": _own_state(trial.get("state")) if "state" in trial else None,
+        "state_given": _own_state(trial["state"]) if "state" in trial else None,
         "kept": trial.get("keep"),
         "transfer_asked": trial.get("transfer") if trial.get("storage") == "gds" else None,
         "gpu_count": _gpus(trial),
         "pages": _pages(record, trial),
         "interposed": _interposed(met),
-        "traced": met.get("traced"),
+        "traced": met.traced,
+        "mount_options": mount.options,
+        "filesystem_class": mount.kind,
+        "write_cache": met.write_cache,
+        **{column: getattr(met.limits, name) for column, name in LIMITS},
     }
-    mount, limits = met.get("mount") or {}, met.get("limits") or {}
-    row |= {"mount_options": mount.get("options"), "filesystem_class": mount.get("class")}
-    row["write_cache"] = met.get("write_cache")
-    return row | {column: limits.get(name) for column, name in LIMITS}
 
 
-def _gpus(trial: Json) -> int | None:
+def _gpus(trial: Options) -> int | None:
     """Count the GPUs that a trial moves bytes to or from; None where it has none."""
     if trial.get("storage") == "gds" and trial.get("transfer") != "cpu":
         return gpu_count(str(trial.get("gpus") or "0"))
@@ -213,14 +191,14 @@ def _gpus(trial: Json) -> int | None:
     return None
 
 
-def _pages(record: Json, trial: Json) -> str | None:
+def _pages(record: Record, trial: Options) -> str | None:
     """Tell which pages were asked for; tools ask for none, and trials without that option are huge.
 
     Imported files do not tell.
     """
-    if _source(record):
+    if source_of(record):
         return None
-    if record.get("tool"):
+    if record.tool:
         return NOT_ASKED
     return ASKED_HUGE if trial.get("huge_pages", True) else "small"
 
@@ -230,80 +208,95 @@ def _own_state(state: object) -> bool:
     return bool(state) and not is_on_gpus(state)
 
 
-def _runner(record: Json, version: str) -> Json:
+def _runner(record: Record, version: str) -> Source:
     """Who moved the bytes of a live trial: this program, or a tool that it ran."""
-    tool = record.get("tool")
-    if not tool:
-        return {"origin": "live", "tool": "savemark", "tool_version": version}
-    commands = [" ".join(run["command"]) for run in tool.get("runs") or []]
-    named = {"tool": tool["name"], "tool_version": tool["version"]}
-    return {"origin": "live", **named, "command": "; ".join(commands)}
+    tool = record.tool
+    if tool is None:
+        return Source(origin="live", tool="savemark", tool_version=version)
+    commands = "; ".join(" ".join(run.command) for run in tool.runs)
+    return Source(origin="live", tool=tool.name, tool_version=tool.version, command=commands)
 
 
-def _source(record: Json) -> Json:
-    """Where an imported record is from; empty for a live one."""
-    if record.get("origin") != "imported":
-        return dict(record.get("source") or {})
-    tool = record.get("tool") or {}
-    flat = {"origin": "imported", "sha256": record.get("source_sha256")}
-    flat |= {"tool": tool.get("name"), "tool_version": tool.get("version")}
-    flat |= {"command": tool.get("command")}
-    flat |= {"timer_resolution_ns": record.get("timer_resolution_ns")}
-    return flat | (record.get("source") or {})
+def source_of(record: Record) -> Source | None:
+    """Where an imported record is from; None of a live one."""
+    if record.origin != "imported":
+        return record.source
+    own, tool = record.source or Source(), record.tool
+    stated = {
+        "sha256": record.source_sha256,
+        "tool": tool and tool.name,
+        "tool_version": tool and tool.version,
+        "command": tool and tool.command,
+        "timer_resolution_ns": record.timer_resolution_ns,
+    }
+    missing = {name: value for name, value in stated.items() if getattr(own, name) is None}
+    return replace(own, origin="imported", **missing)
 
 
-def of_phase(phase: Json, record: Json) -> Json:
+_CLAIM = attrgetter(*CLAIM)
+_PARTS = {
+    part: ([column for column, _ in names], attrgetter(*(name for _, name in names)))
+    for part, names in PARTS.items()
+}
+
+
+def of_phase(phase: Phase, record: Record) -> Row:
     """The columns of one phase."""
-    trial, imported = record.get("trial") or {}, bool(_source(record))
-    row = {name: phase.get(name) for name in CLAIM}
-    if not imported:
-        workers = phase.get("workers")
-        row["time_base"] = "wall"
-        row["rank_count"] = (phase.get("ranks") or {}).get("of")
-        row["node_count"] = (phase.get("nodes") or {}).get("of")
-        row["worker_count"] = len(workers) if workers else phase.get("worker_count")
-        row["transfer_bytes"] = trial.get("transfer_size", trial.get("chunk_size"))
-        row["dataset_bytes"] = trial.get("size")
-        row |= _promise(phase, trial)
-        if trial.get("workload") == "io500":
-            row |= _of_io500(phase, trial, row)
-        if trial.get("workload") == "iterate":
-            spent = phase.get("thread_time") or {}
-            row["thread_io_ns"] = spent.get("write_ns", 0) + spent.get("sync_ns", 0)
-    for part, names in PARTS.items():
-        found = phase.get(part) or {}
-        row |= {column: found.get(name) for column, name in names}
+    row: Row = dict(zip(CLAIM, _CLAIM(phase), strict=True))
+    if source_of(record) is None:
+        row |= _live(phase, record.trial)
+    for part, (columns, values) in _PARTS.items():
+        if (found := getattr(phase, part)) is not None:
+            row |= zip(columns, values(found), strict=True)
     return row
 
 
-def _of_io500(phase: Json, trial: Json, row: Json) -> Json:
+def _live(phase: Phase, trial: Options) -> Row:
+    """The columns of a phase that this program measured, or a tool that it ran."""
+    row: Row = {
+        "time_base": "wall",
+        "rank_count": phase.ranks.of if phase.ranks else None,
+        "node_count": phase.nodes.of if phase.nodes else None,
+        "worker_count": len(phase.workers) or phase.worker_count,
+        "transfer_bytes": trial.get("transfer_size", trial.get("chunk_size")),
+        "dataset_bytes": trial.get("size"),
+        **_promise(phase, trial),
+    }
+    if trial.get("workload") == "io500":
+        row |= _of_io500(phase, trial, row)
+    if trial.get("workload") == "iterate":
+        spent = phase.thread_time or ThreadTime()
+        row["thread_io_ns"] = (spent.write_ns or 0) + (spent.sync_ns or 0)
+    return row
+
+
+def _of_io500(phase: Phase, trial: Options, row: Row) -> Row:
     """What phases of one trial do not share: their I/Os, and what IO500 says against them."""
-    name = str(phase.get("name"))
-    said = "; ".join(io500.against(phase, trial))
-    own: Json = {"tool_valid": False, "tool_message": f"{name}: {said}"} if said else {}
-    if not name.startswith("ior"):
+    reasons = "; ".join(io500.against(phase, trial))
+    own: Row = {"tool_valid": False, "tool_message": f"{phase.name}: {reasons}"} if reasons else {}
+    if not phase.name.startswith("ior"):
         return own | {"transfer_bytes": None, "dataset_bytes": None}
-    transfer = io500.HARD_TRANSFER if name.startswith("ior-hard") else row["transfer_bytes"]
-    return own | {"transfer_bytes": transfer, "dataset_bytes": phase.get("user_bytes")}
+    hard = phase.name.startswith("ior-hard")
+    transfer = io500.HARD_TRANSFER if hard else row["transfer_bytes"]
+    return own | {"transfer_bytes": transfer, "dataset_bytes": phase.user_bytes}
 
 
-def _promise(phase: Json, trial: Json) -> Json:
+def _promise(phase: Phase, trial: Options) -> Row:
     """What was durable at the end of a phase of ours, and whether a crash could have torn it."""
-    if phase.get("name") not in WRITES:
+    if phase.name not in WRITES:
         return {}
     if trial.get("workload") == "iterate":
         contract, atomic = POLICIES[str(trial.get("policy"))]
-        return {"contract": contract if phase.get("durable") else "none", "atomic": atomic}
+        return {"contract": contract if phase.durable else "none", "atomic": atomic}
     # Of a program, CRIU's own files are no checkpoint: nothing says that they are complete.
     if trial.get("workload") == "checkpoint" or trial.get("mode") in ("stream", "tmpfs"):
-        return {"contract": "rename" if phase.get("durable") else "none", "atomic": True}
+        return {"contract": "rename" if phase.durable else "none", "atomic": True}
     # IO500 has no choice: one flush at the end of each write.
     sync = "end" if trial.get("workload") == "io500" else trial.get("sync")
-    return {"contract": sync if phase.get("durable") else "none", "atomic": False}
+    return {"contract": sync if phase.durable else "none", "atomic": False}
 
 
-def _interposed(met: Json) -> str | None:
-    found = met.get("interposed")
-    if found is None:
+def _interposed(met: Conditions) -> str | None:
+    if met.interposed is None:
         return None
-    return ", ".join(f"{each['function']} by {each['library']}" for each in found)
+    return ", ".join(f"{each.function} by {each.library}" for each in met.interposed)

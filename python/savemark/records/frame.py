@@ -6,14 +6,16 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import repeat
-from operator import is_, itemgetter
+from operator import attrgetter, is_, itemgetter
 from typing import Any
 
 import polars as pl
 
 from savemark.records import evidence, timelines
+from savemark.records.evidence import Row
 from savemark.records.naming import given, setting, variant
-from savemark.records.run import Entry, Json, Run
+from savemark.records.record import Error, Phase, Record, ThreadTime
+from savemark.records.run import Entry, Run
 
 # Columns every frame has, in this order, whatever the run holds: a figure may rely on them.
 HEAD = {
@@ -46,19 +48,30 @@ LATENCY = (
 )
 # Rows, and their columns; a column of one row stands for all rows of the part.
 Part = tuple[int, dict[str, pl.Series]]
-# Columns, and the fields of a part of a phase that they hold.
-LATENCIES = {
-    kind: [(f"{kind}_{name}", name) for name in LATENCY] for kind in ("latency", "sync_latency")
+# Of each part of a phase: how its columns begin, and the fields that they hold.
+PARTS = {
+    "latency": ("latency", LATENCY),
+    "sync_latency": ("sync_latency", LATENCY),
+    "device": ("device", ("name", "read_bytes", "written_bytes", "flushes")),
+    "cache": ("cache", ("state", "resident_pages", "total_pages", "method")),
+    "thread_time": ("thread", ThreadTime.__struct_fields__),
 }
-DEVICE = [(f"device_{name}", name) for name in ("name", "read_bytes", "written_bytes", "flushes")]
-CACHE = [(f"cache_{n}", n) for n in ("state", "resident_pages", "total_pages", "method")]
+LATENCIES = ("latency", "sync_latency")
+_PARTS = {
+    part: ([f"{head}_{name}" for name in names], attrgetter(*names))
+    for part, (head, names) in PARTS.items()
+}
+# Of what writes: until the application goes on, until the bytes are safe, until all is done; of
+# what reads, until all bytes are here.
+REACHED = ("frozen_ns", "durable_ns", "drained_ns", "fetched_ns")
+OWN = (*PHASE, "iterations", "durable_bytes", "verified", "durable")
+_OWN = attrgetter(*OWN)
 TAIL = {
     "started_unix_ns": pl.Int64,
     "io_count": pl.Int64,
     "iterations": pl.Int64,
     **dict.fromkeys(PHASE, pl.Int64),
-    # Of what writes: until the application goes on, until the bytes are safe, until all is done.
-    **dict.fromkeys(("frozen_ns", "durable_ns", "drained_ns", "fetched_ns"), pl.Int64),
+    **dict.fromkeys(REACHED, pl.Int64),
     # Of a solver: those of the saves that are safe then, each time that it saved.
     "durable_bytes": pl.Int64,
     "device_name": pl.String,
@@ -82,7 +95,7 @@ TAIL = {
     "thread_compute_ns": pl.Int64,
     "thread_write_ns": pl.Int64,
     "thread_sync_ns": pl.Int64,
-    **{column: pl.Int64 for columns in LATENCIES.values() for column, _ in columns},
+    **{column: pl.Int64 for kind in LATENCIES for column in _PARTS[kind][0]},
     "error_kind": pl.String,
     "error_message": pl.String,
     **evidence.COLUMNS,
@@ -112,11 +125,11 @@ def _both(run: Run, schema: dict[str, Any]) -> tuple[pl.DataFrame, pl.DataFrame]
     parts: list[Part] = []
     lines: list[pl.DataFrame] = []
     for start in range(0, len(run.entries), ROWS_AT_ONCE):
-        rows: list[Json] = []
+        rows: list[Row] = []
         moved: list[timelines.Line] = []
         for place, entry in enumerate(run.entries[start : start + ROWS_AT_ONCE], start):
             record = entry.record
-            rows += _rows(run, named.of(entry), place, (entry, record))
+            rows += _rows(run, named.of(entry), place, entry, record)
             moved += timelines.rows_of(entry, record)
         parts.append(_columns(rows, schema))
         lines.append(timelines.table(moved))
@@ -135,7 +148,7 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _columns(rows: list[Json], schema: dict[str, Any]) -> Part:
+def _columns(rows: list[Row], schema: dict[str, Any]) -> Part:
     """Rows as columns: those of the schema, and of each stage that these rows have."""
     stages = dict.fromkeys(name for row in rows for name in row if name.startswith("stage_"))
     whole = schema | dict.fromkeys(stages, pl.Int64)
@@ -184,9 +197,9 @@ class _Names:
 
     def __init__(self, run: Run) -> None:
         self.run = {"run": run.folder.resolve().name}
-        self._known: dict[str, Json] = {}
+        self._known: dict[str, Row] = {}
 
-    def of(self, entry: Entry) -> Json:
+    def of(self, entry: Entry) -> Row:
         """The columns that tell what ran."""
         key = f"{entry.role} {entry.name} {entry.factors}"
         if key not in self._known:
@@ -198,29 +211,26 @@ class _Names:
         return self._known[key]
 
 
-def _rows(run: Run, named: Json, place: int, kept: tuple[Entry, Json | None]) -> list[Json]:
-    entry, record = kept
+def _rows(run: Run, named: Row, place: int, entry: Entry, record: Record | None) -> list[Row]:
     head = named | _head(run, place, entry, record)
     if not entry.ok or record is None:
-        error = entry.error or {}
-        return [{**head, "error_kind": error.get("kind"), "error_message": error.get("message")}]
-    path = record.get("path") or {}
+        error = entry.error or Error()
+        return [head | {"error_kind": error.kind, "error_message": error.message}]
     head |= {
-        "started_unix_ns": record.get("started_unix_ns"),
-        "storage_path": path.get("storage"),
-        "direct": path.get("direct"),
-        "filesystem": path.get("filesystem"),
-        "buffer_bytes": record.get("buffer_bytes"),
-        "cache_wanted": (record.get("trial") or {}).get("cache"),
+        "started_unix_ns": record.started_unix_ns,
+        "storage_path": record.path.storage,
+        "direct": record.path.direct,
+        "filesystem": record.path.filesystem,
+        "buffer_bytes": record.buffer_bytes,
+        "cache_wanted": record.trial.get("cache"),
     }
     head |= evidence.of_record(record, run.version)
-    phases = record.get("phases") or []
-    return [head | _phase(phase) | evidence.of_phase(phase, record) for phase in phases]
+    return [head | _phase(phase) | evidence.of_phase(phase, record) for phase in record.phases]
 
 
-def _head(run: Run, place: int, entry: Entry, record: Json | None) -> Json:
-    trial = (record or {}).get("trial") or {}
-    head: Json = {name: getattr(entry, name) for name in ("index", "role", "name", "label")}
+def _head(run: Run, place: int, entry: Entry, record: Record | None) -> Row:
+    trial = record.trial if record else {}
+    head: Row = {name: getattr(entry, name) for name in ("index", "role", "name", "label")}
     if entry.run:
         head["run"] = entry.run
     head |= {"position": place, "repeat": entry.repeat, "status": entry.status}
@@ -233,48 +243,38 @@ def _head(run: Run, place: int, entry: Entry, record: Json | None) -> Json:
     return head
 
 
-def _phase(phase: Json) -> Json:
-    row: Json = {"phase": phase.get("name"), "io_count": phase.get("operations")}
-    row |= {name: phase.get(name) for name in ("iterations", "durable_bytes")}
-    row |= {name: phase.get(name) for name in (*PHASE, "verified", "durable")}
+def _phase(phase: Phase) -> Row:
+    row: Row = dict(zip(OWN, _OWN(phase), strict=True))
+    row |= {"phase": phase.name, "io_count": phase.operations}
     row |= _promises(phase)
-    device, cache = phase.get("device") or {}, phase.get("cache") or {}
-    row |= {column: device.get(name) for column, name in DEVICE}
-    row |= {column: cache.get(name) for column, name in CACHE}
-    row |= {f"thread_{n}": v for n, v in (phase.get("thread_time") or {}).items()}
-    for kind, columns in LATENCIES.items():
-        latency = phase.get(kind) or {}
-        row |= {column: latency.get(name) for column, name in columns}
-    for stage in phase.get("stages") or []:
-        name = f"stage_{stage['name']}_ns"
-        row[name] = row.get(name, 0) + stage["elapsed_ns"]
+    for part, (columns, values) in _PARTS.items():
+        if (found := getattr(phase, part)) is not None:
+            row |= zip(columns, values(found), strict=True)
+    for stage in phase.stages:
+        name = f"stage_{stage.name}_ns"
+        row[name] = row.get(name, 0) + stage.elapsed_ns
     return row
 
 
-def _written(phase: Json) -> Json:
-    """A write whose flush was timed by itself: before that the application could go on."""
-    flushed = [s["elapsed_ns"] for s in phase.get("stages") or [] if s["name"] == "flush"]
-    if phase.get("name") != "write" or not flushed:
-        return {}
-    durable = phase["elapsed_ns"] if phase.get("durable") else None
-    return {"frozen_ns": phase["elapsed_ns"] - sum(flushed), "durable_ns": durable}
-
-
-def _promises(phase: Json) -> Json:
+def _promises(phase: Phase) -> Row:
     """What a phase has reached by when; a record may state it, else it follows.
 
     The engine's save is synchronous: the application waits until the end, and nothing is left to
     do in the background. Whether the bytes are safe at the end is what `durable` says. A restore
     has fetched everything when what remains is checking and decoding, its stage `verify`.
     """
-    elapsed = (
-        phase.get("elapsed_ns") if phase.get("name") == "save" and "durable" in phase else None
-    )
-    implied = {"frozen_ns": elapsed, "drained_ns": elapsed}
-    implied["durable_ns"] = elapsed if phase.get("durable") else None
-    implied |= _written(phase)
-    stages = {stage["name"]: stage["elapsed_ns"] for stage in phase.get("stages") or []}
-    if phase.get("name") == "restore" and "verify" in stages:
-        implied["fetched_ns"] = phase["elapsed_ns"] - stages["verify"]
-    stated = {name: phase.get(name) for name in implied}
-    return {name: implied[name] if value is None else value for name, value in stated.items()}
+    stages = {stage.name: stage.elapsed_ns for stage in phase.stages}
+    implied: Row = {}
+    if phase.elapsed_ns is not None:
+        if phase.name == "save" and phase.durable is not None:
+            implied = {"frozen_ns": phase.elapsed_ns, "drained_ns": phase.elapsed_ns}
+        elif phase.name == "write" and "flush" in stages:
+            # Its flush was timed by itself: before that the application could go on.
+            flushed = sum(stage.elapsed_ns for stage in phase.stages if stage.name == "flush")
+            implied = {"frozen_ns": phase.elapsed_ns - flushed}
+        if implied and phase.durable:
+            implied["durable_ns"] = phase.elapsed_ns
+        if phase.name == "restore" and "verify" in stages:
+            implied["fetched_ns"] = phase.elapsed_ns - stages["verify"]
+    stated = {name: value for name in REACHED if (value := getattr(phase, name)) is not None}
+    return implied | stated

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+
+from savemark.records.head import Host
 
 
-def cores(host: dict[str, Any]) -> int | None:
+def cores(host: Host) -> int | None:
     """CPUs this process could use (affinity and cgroup quota), None where it is not recorded."""
-    cpu, limits = host.get("cpu") or {}, host.get("limits") or {}
-    usable = cpu.get("available") or cpu.get("logical") or cpu.get("cores")
-    quota = limits.get("cgroup_cpus")
+    cpu, quota = host.cpu, host.limits.cgroup_cpus
+    usable = cpu.available or cpu.logical or cpu.cores
     found = [n for n in (usable, math.ceil(quota) if quota else None) if n]
     return int(min(found)) if found else None

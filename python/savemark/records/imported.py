@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from savemark.records.run import Json
+from savemark.records.record import PROBE, Trial
 
-# The workload of an entry that measures a place by itself: beside trials, it is their ceiling.
-PROBE = "probe"
+Json = dict[str, Any]
+__all__ = ["PROBE", "Imported", "Reading", "Skipped"]
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
     """What one file says.
 
-    An entry is a line of `records.jsonl` without index and label: role, name, factors, and a
-    record, or an error where the file holds a trial without a result. `repeat` is in it only where
-    the file numbers its runs; without it, entries of the same factors are repeats of each other, in
-    the order of the files. `levels` are the factors of the design behind the file with all their
-    levels, and `repeats` how often it runs: what the file lacks of that is reported as missing.
+    An entry is the JSON of a `record.Trial`: with a record, or with an error where the file holds a
+    trial without a result. `repeat` is in it only where the file numbers its runs; without it,
+    entries of the same factors are repeats of each other, in the order of the files. `levels` are
+    the factors of the design behind the file with all their levels, and `repeats` how often it
+    runs: what the file lacks of that is reported as missing.
     """
 
     label: str = ""  # where it ran, as far as the file or its name say
@@ -41,13 +41,14 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An imported file, and what it says."""
+    """An imported file, and what it says: `found`, with its entries as `trials`."""
 
     path: Path
     sha256: str
     size_bytes: int
     format: str
     found: Imported
+    trials: list[Trial]
     placed: bool = False  # whether somebody has said where it ran: its label is no folder's name
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from savemark import files
-from savemark.records.run import Json
+from savemark.records.record import Options, Phase
 
 # Each phase of IO500: the test that it belongs to, and what that phase is called here.
 PHASES = {
@@ -120,30 +120,31 @@ DEFAULTS: Settings = {
 MILD = re.compile(r"stonewall|minimum runtime|the rules ask for|not on stable storage")
 
 
-def against(phase: Json, trial: Json) -> list[str]:
+def against(phase: Phase, trial: Options) -> list[str]:
     """Return why a phase of the workload `io500` is invalid by IO500's rules.
 
-    Of IO500's own program it is what that said. What is wrong with the run is said of its first.
+    Of IO500's own program it is what that reported; what is wrong with the run stands in its first.
     """
-    if "invalid" in phase:
-        return [str(reason) for reason in phase["invalid"]]
-    name, seconds = phase["name"], phase["elapsed_ns"] / 1e9
-    said = _against_run(trial) if name == next(iter(PHASES)) else []
+    if phase.invalid is not None:
+        return list(phase.invalid)
+    name, seconds = phase.name, (phase.elapsed_ns or 0) / 1e9
+    reasons = _against_run(trial) if name == next(iter(PHASES)) else []
     if name in WRITES and seconds < STONEWALL_S:
-        said.append(f"it took {seconds:.1f} s, the rules ask for {STONEWALL_S} s")
-    if name.startswith("ior") and name in WRITES and not phase.get("durable"):
-        said.append("the bytes are not on stable storage at its end")
-    return said
+        reasons.append(f"it took {seconds:.1f} s, the rules ask for {STONEWALL_S} s")
+    if name.startswith("ior") and name in WRITES and not phase.durable:
+        reasons.append("the bytes are not on stable storage at its end")
+    return reasons
 
 
-def _against_run(trial: Json) -> list[str]:
-    deadline = float(trial.get("phase_deadline") or 0)
-    said = []
+def _against_run(trial: Options) -> list[str]:
+    asked = trial.get("phase_deadline")
+    deadline = float(asked) if isinstance(asked, int | float) else 0.0
+    reasons = []
     if deadline != STONEWALL_S:
-        said.append(f"phase_deadline is {deadline:g} s, the rules ask for {STONEWALL_S} s")
+        reasons.append(f"phase_deadline is {deadline:g} s, the rules ask for {STONEWALL_S} s")
     if not trial.get("verify"):
-        said.append("what was read was not compared (verify: false)")
-    return said
+        reasons.append("what was read was not compared (verify: false)")
+    return reasons
 
 
 def recomputed(rates: dict[str, float]) -> tuple[float, float, float] | None:

@@ -27,40 +27,40 @@ class _Repeats:
 
 def warnings(readings: Sequence[Reading]) -> list[str]:
     """Return a sentence per label under which different systems may be mixed."""
-    said: dict[str, str] = {}
-    for label, found in _groups(readings):
-        if len(found.places) > 1:
-            told = f"name different places ({_some(list(found.places))})"
-        elif len(found.folders) > 1:
-            told = f"lie in different folders ({_some(_apart(list(found.folders)))})"
+    differences: dict[str, str] = {}
+    for label, repeats in _groups(readings):
+        if len(repeats.places) > 1:
+            differ = f"name different places ({_some(list(repeats.places))})"
+        elif len(repeats.folders) > 1:
+            differ = f"lie in different folders ({_some(_apart(list(repeats.folders)))})"
         else:
             continue
-        said.setdefault(label, told)
+        differences.setdefault(label, differ)
     return [
-        f"files that count as repeats of one setting on `{label}` {told}; if these are different "
+        f"files that count as repeats of one setting on `{label}` {differ}; if these are different "
         "systems, tell them apart: LABEL=PATH for each, or --factors '{target}/*'"
-        for label, told in said.items()
+        for label, differ in differences.items()
     ]
 
 
 def _groups(readings: Sequence[Reading]) -> list[tuple[str, _Repeats]]:
     groups: dict[tuple[str, str, str], _Repeats] = {}
     for reading in readings:
-        for entry in () if reading.placed else reading.found.entries:
-            if entry.get("repeat") is not None:
+        for trial in () if reading.placed else reading.trials:
+            if trial.repeat is not None:
                 continue  # the file numbers its runs: another file's would be refused
-            key = reading.found.label, reading.format, repr(sorted(entry["factors"].items()))
+            key = reading.found.label, reading.format, repr(sorted(trial.factors.items()))
             group = groups.setdefault(key, _Repeats())
             group.folders[reading.path.parent] = None
-            place = ((entry.get("record") or {}).get("source") or {}).get("place")
-            if system := _system(place):
+            source = trial.record.source if trial.record else None
+            if system := _system(source.place if source else None):
                 group.places[system] = None
     return [(label, group) for (label, _, _), group in groups.items()]
 
 
-def _system(place: object) -> str | None:
+def _system(place: str | None) -> str | None:
     """Return the part of a directory, or of a URL, that tells of the file system or bucket."""
-    if not isinstance(place, str):
+    if place is None:
         return None
     if "://" in place:
         return "/".join(place.split("/")[:3])

@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 
 from savemark.records.naming import setting
-from savemark.records.run import Entry, Json, Run
+from savemark.records.record import Record
+from savemark.records.run import Entry, Run
 
 SCHEMA = {
     "index": pl.Int64,
@@ -41,16 +42,15 @@ def ranks(run: Run) -> pl.DataFrame:
 
 
 def _rows(entry: Entry) -> Iterator[tuple[Any, ...]]:
-    record: Json = entry.record or {}
-    names = record.get("nodes") or []
+    record = entry.record or Record()
+    names = record.nodes
     head = (entry.index, entry.label, setting(entry.factors))
-    for phase in record.get("phases") or []:
-        lines = phase.get("ranks") or {}
-        if lines.get("of", 1) < 2 or phase["name"] == "prepare":
+    for phase in record.phases:
+        lines = phase.ranks
+        if lines is None or lines.of < 2 or phase.name == "prepare":
             continue
-        count = len(lines["node"])
-        numbers = lines.get("rank") or range(count)
-        columns = (lines[name] for name in ("last_done_ns", "user_bytes", "operations"))
-        places = (names[node] if node < len(names) else None for node in lines["node"])
-        for each in zip(numbers, places, *columns, strict=True):
-            yield (*head, phase["name"], *each, lines["of"])
+        numbers = lines.rank or range(len(lines.node))
+        columns = (lines.last_done_ns, lines.user_bytes, lines.operations)
+        places = (names[node] if node < len(names) else None for node in lines.node)
+        for line in zip(numbers, places, *columns, strict=True):
+            yield (*head, phase.name, *line, lines.of)

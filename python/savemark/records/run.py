@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from savemark import limits
 from savemark.errors import usage
-from savemark.records.stored import RECORDS, Lines, Read, read_head, read_lines
+from savemark.records.head import Host, Imported, Missing, Race, Study
+from savemark.records.record import Error, Factors, Option, Phase, Planned, Record
+from savemark.records.stored import RECORDS, Damage, Lines, read_lines, typed_head
 
 Json = dict[str, Any]
 
@@ -32,8 +34,8 @@ class Kept:
     place: int
     length: int
 
-    def record(self) -> Json:
-        """The record in it."""
+    def record(self) -> Record:
+        """Read the record in it."""
         return self.lines.record(self.place, self.length)
 
 
@@ -46,16 +48,16 @@ class Entry:
     name: str
     label: str
     repeat: int
-    factors: Json
+    factors: Factors
     status: str = "planned"
-    # The record, or the line that holds it: parsed anew at each look.
-    kept: Json | Kept | None = None
-    error: Json | None = None
+    # The record, or the line that holds it: read anew at each look.
+    kept: Record | Kept | None = None
+    error: Error | None = None
     run: str = ""  # the name of its run, where several are read together
 
     @property
-    def record(self) -> Json | None:
-        """The engine's record, none for a failed trial."""
+    def record(self) -> Record | None:
+        """The record; None of a failed trial."""
         return self.kept.record() if isinstance(self.kept, Kept) else self.kept
 
     @property
@@ -64,10 +66,10 @@ class Entry:
         return self.status == "ok" and self.kept is not None
 
     @property
-    def phases(self) -> list[Json]:
-        """The phases of the engine's record, none for a failed trial."""
+    def phases(self) -> list[Phase]:
+        """The phases of the record; none of a failed trial."""
         record = self.record
-        return list(record.get("phases") or []) if record else []
+        return record.phases if record else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ class Run:
     version: str
     started_at: str
     command: list[str]
-    study: Json
-    host: Json
+    study: Study
+    host: Host
     targets: list[Target]
     order_seed: int | None
     plan: list[Entry]
@@ -90,9 +92,10 @@ class Run:
     unreadable: tuple[str, ...] = field(default=(), kw_only=True)
     # "live", or "imported" from the files in `sources` (file, sha256, bytes, format, label).
     origin: str = "live"
-    sources: tuple[Json, ...] = ()
-    # Of a race: what was looked at, screened, left out and confirmed; None for any other study.
-    race: Json | None = None
+    sources: tuple[Imported, ...] = ()
+    race: Race | None = None  # of a race
+    # All that is recorded of the host.
+    host_facts: Json = field(default_factory=dict)
     # What was computed from the entries, so that it is computed once.
     memory: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     # The runs that this one was put together from, by name; empty for a run of its own.
@@ -101,7 +104,7 @@ class Run:
     @property
     def study_name(self) -> str:
         """The name of the study, `run` if it has none."""
-        return str(self.study.get("name") or "run")
+        return self.study.name or "run"
 
     @property
     def missing(self) -> list[Entry]:
@@ -110,9 +113,9 @@ class Run:
         return [planned for planned in self.plan if planned.index not in done]
 
     @property
-    def missing_levels(self) -> list[Json]:
-        """What the engine refused before the run: rule, reason, hint, cells."""
-        return list(self.study.get("missing") or [])
+    def missing_levels(self) -> list[Missing]:
+        """What the engine refused before the run."""
+        return self.study.missing
 
     @property
     def failed(self) -> list[Entry]:
@@ -125,66 +128,61 @@ class Run:
         gaps = (run.folder for run in self.parts.values() if run.missing or run.failed)
         return next(gaps, self.folder)
 
-    def option(self, name: str) -> Any:
+    def option(self, name: str) -> Option:
         """An option common to the study's trials (`trial` wins over `defaults`)."""
-        for part in ("trial", "defaults"):
-            value = (self.study.get(part) or {}).get(name)
-            if value is not None:
-                return value
-        return None
+        own = self.study.trial.get(name)
+        return self.study.defaults.get(name) if own is None else own
 
 
 def read_run(folder: Path) -> Run:
     """Reads a run folder; a damaged line (torn, when the machine died) is left out and named."""
-    head = read_head(folder)
-    found, entries = Read(), list[Entry]()
+    head = typed_head(folder)
+    damage, entries = Damage(), list[Entry]()
     try:
         lines = Lines(folder / RECORDS)
     except FileNotFoundError:
         pass  # stopped before its first trial ended
     else:
-        found = read_lines(lines)
-        entries = _entries(found, lines)
+        entries = _entries(lines, damage)
     if len(entries) > limits.MOST_TRIALS:
         raise usage(
             f"{folder}: more than {limits.MOST_TRIALS} trials", "split the run into several"
         )
     return Run(
         folder=folder,
-        run_id=str(head.get("run_id", "")),
-        version=str(head.get("savemark_version", "unknown")),
-        started_at=str(head.get("started_at", "")),
-        command=[str(word) for word in head.get("command") or []],
-        study=head.get("study") or {},
-        host=head.get("host") or {},
-        targets=[
-            Target(str(t["label"]), str(t["target"]), t.get("facts") or {})
-            for t in head.get("targets") or []
-        ],
-        order_seed=head.get("order_seed"),
-        plan=_plan(head.get("plan") or []),
+        run_id=head.run_id,
+        version=head.savemark_version,
+        started_at=head.started_at,
+        command=head.command,
+        study=head.study,
+        host=head.machine,
+        host_facts=head.host,
+        targets=[Target(each.label, each.target, each.facts) for each in head.targets],
+        order_seed=head.order_seed,
+        plan=_plan(head.plan),
         entries=entries,
-        unreadable_lines=found.damaged,
-        unreadable=tuple(found.named),
-        origin=str(head.get("origin") or "live"),
-        sources=tuple(head.get("sources") or []),
-        race=head.get("race"),
+        unreadable_lines=damage.count,
+        unreadable=tuple(damage.named),
+        origin=head.origin,
+        sources=tuple(head.sources),
+        race=head.race,
     )
 
 
-def _plan(items: list[Json]) -> list[Entry]:
+def _plan(plan: list[Planned]) -> list[Entry]:
     same = Same()
-    return [_entry(item, same) for item in items]
+    return [_entry(each, same) for each in plan]
 
 
-def _entries(found: Read, lines: Lines) -> list[Entry]:
+def _entries(lines: Lines, damage: Damage) -> list[Entry]:
     """Return the trials; one that was run again by --resume has two lines, the later counts."""
     latest: dict[int, Entry] = {}
     same = Same()
-    while found.lines:  # and each is let go, for the list of all takes more room than the trials
-        item, place, length = found.lines.popleft()
-        kept = Kept(lines, place, length) if item["record"] is not None else None
-        entry = _entry(item, same, kept)
+    for line, place, length in read_lines(lines, damage):
+        kept = None if line.record is None else Kept(lines, place, length)
+        entry = replace(
+            _entry(line, same), status=sys.intern(line.status), kept=kept, error=line.error
+        )
         latest.pop(entry.index, None)
         latest[entry.index] = entry
     return list(latest.values())
@@ -194,26 +192,19 @@ class Same:
     """Words and factors that are equal, kept once: a hundred thousand trials have few of them."""
 
     def __init__(self) -> None:
-        self._factors: dict[str, Json] = {}
+        self._factors: dict[str, Factors] = {}
 
-    def word(self, value: Any) -> str:
-        """Return the text of a value."""
-        return sys.intern(str(value))
-
-    def factors(self, found: Json | None) -> Json:
+    def factors(self, found: Factors) -> Factors:
         """Return factors with the same levels of the same types."""
-        return self._factors.setdefault(repr(found), found or {})
+        return self._factors.setdefault(repr(found), found)
 
 
-def _entry(item: Json, same: Same, kept: Kept | None = None) -> Entry:
+def _entry(item: Planned, same: Same) -> Entry:
     return Entry(
-        index=int(item["index"]),
-        role=same.word(item["role"]),
-        name=same.word(item["name"]),
-        label=same.word(item.get("label") or ""),
-        repeat=int(item.get("repeat") or 0),
-        factors=same.factors(item.get("factors")),
-        status=same.word(item.get("status") or "planned"),
-        kept=kept,
-        error=item.get("error"),
+        index=item.index,
+        role=sys.intern(item.role),
+        name=sys.intern(item.name),
+        label=sys.intern(item.label),
+        repeat=item.repeat,
+        factors=same.factors(item.factors),
     )

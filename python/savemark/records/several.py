@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from savemark.errors import usage
-from savemark.records.run import Entry, Json, Run, Target, read_run
+from savemark.records.head import Host, Study
+from savemark.records.run import Entry, Run, Target, read_run
 
 
 def read_runs(arguments: Sequence[str], folder: Path) -> Run:
@@ -29,6 +30,7 @@ def _joined(runs: dict[str, Run], folder: Path) -> Run:
         plan += [_moved(entry, name, run, start) for entry in planned]
         entries += [_moved(entry, name, run, start) for entry in run.entries]
     parts = list(runs.values())
+    alike = all(run.host_facts == parts[0].host_facts for run in parts)
     return Run(
         folder=folder,
         run_id=" + ".join(run.run_id for run in parts),
@@ -36,7 +38,10 @@ def _joined(runs: dict[str, Run], folder: Path) -> Run:
         started_at=min(run.started_at for run in parts),
         command=["savemark", "report", *(f"{n}={run.folder}" for n, run in runs.items())],
         study=_study(parts),
-        host=_host(runs),
+        host=parts[0].host if alike else Host(),
+        host_facts=parts[0].host_facts
+        if alike
+        else {name: run.host_facts for name, run in runs.items()},
         targets=[
             Target(_label(name, run, target.label), target.target)
             for name, run in runs.items()
@@ -82,25 +87,20 @@ def _moved(entry: Entry, name: str, run: Run, start: int) -> Entry:
     return replace(entry, run=name, label=label, index=start + entry.index)
 
 
-def _study(parts: list[Run]) -> Json:
+def _study(parts: list[Run]) -> Study:
     """What all studies say alike, and every level of every factor."""
     first = parts[0].study
-    same = {k: v for k, v in first.items() if all(run.study.get(k) == v for run in parts)}
-    names = dict.fromkeys(name for run in parts for name in run.study.get("factors") or {})
+    alike = {
+        name: value
+        for name in first.__struct_fields__
+        if all(getattr(run.study, name) == (value := getattr(first, name)) for run in parts)
+    }
+    names = dict.fromkeys(name for run in parts for name in run.study.factors)
     factors = {
         name: list(
-            dict.fromkeys(
-                level for run in parts for level in (run.study.get("factors") or {}).get(name, [])
-            )
+            dict.fromkeys(level for run in parts for level in run.study.factors.get(name, []))
         )
         for name in names
     }
     name = " + ".join(dict.fromkeys(run.study_name for run in parts))
-    return {**same, "name": name, "factors": factors}
-
-
-def _host(runs: dict[str, Run]) -> Json:
-    """The host, if it is one; else each under the name of its run."""
-    hosts = [run.host for run in runs.values()]
-    alike = all(host == hosts[0] for host in hosts)
-    return hosts[0] if alike else {name: run.host for name, run in runs.items()}
+    return Study(**{**alike, "name": name, "factors": factors})

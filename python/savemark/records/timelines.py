@@ -9,7 +9,8 @@ from typing import Any
 import polars as pl
 
 from savemark import files
-from savemark.records.run import Entry, Json, Run, read_run
+from savemark.records.record import Record
+from savemark.records.run import Entry, Run, read_run
 
 SCHEMA = {
     "index": pl.Int64,
@@ -36,15 +37,14 @@ def timelines(run: Run) -> pl.DataFrame:
     return found
 
 
-def rows_of(entry: Entry, record: Json | None) -> Iterator[Line]:
+def rows_of(entry: Entry, record: Record | None) -> Iterator[Line]:
     """Yield a row per phase that has a timeline, its intervals as lists."""
     head = (entry.index, entry.role, entry.name, entry.label, entry.repeat)
-    for phase in (record or {}).get("phases") or []:
-        line = phase.get("timeline") or {}
-        step, counts = int(line.get("interval_ns") or 0), line.get("bytes") or []
-        if step and counts:
-            starts = [place * step for place in range(len(counts))]
-            yield (*head, phase.get("name"), starts, step, counts)
+    for phase in record.phases if record else ():
+        line = phase.timeline
+        if line and line.interval_ns and line.bytes:
+            starts = [place * line.interval_ns for place in range(len(line.bytes))]
+            yield (*head, phase.name, starts, line.interval_ns, line.bytes)
 
 
 def table(rows: list[Line]) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from savemark.checks.memory import same_memory
 from savemark.records import phases
 from savemark.records.evidence import READS
 from savemark.records.naming import shown
-from savemark.records.run import Json, Run
+from savemark.records.run import Run
 from savemark.report import sides
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.comparison import interval, p_text
@@ -120,13 +120,13 @@ def _notes(run: Run) -> list[str]:
     """Return what was noted on the phases of each tool, once, and whether it had other memory."""
     found: dict[str, dict[str, str]] = {}
     for entry in run.entries:
-        record = entry.record or {}
-        tool = record.get("tool") or {}
-        start = tool.get("process_ns")
+        record = entry.record
+        if record is None or record.tool is None:
+            continue
+        start = record.tool.process_ns
         alone = f" ({start / 1e9:.2f} s to print its version)" if start else ""
-        for phase in record.get("phases") or [] if tool else []:
-            for note in phase.get("notes") or []:
-                found.setdefault(note, {})[tool["name"]] = alone if note == OF_PROCESS else ""
+        for note in (note for phase in record.phases for note in phase.notes):
+            found.setdefault(note, {})[record.tool.name] = alone if note == OF_PROCESS else ""
     memory = same_memory(Evidence(run, phases(run), []))
     return [
         *(
@@ -298,16 +298,17 @@ def _row_json(row: Row) -> dict[str, Any]:
 
 def _where(run: Run) -> str:
     target = run.targets[0].target if run.targets else ""
-    cpu = (run.host.get("cpu") or {}).get("model") or "?"
-    return f"{target} · {cpu} · Linux {run.host.get('kernel_release')} · savemark {run.version}"
+    cpu = run.host.cpu.model or "?"
+    return f"{target} · {cpu} · Linux {run.host.kernel_release} · savemark {run.version}"
 
 
 def _said(part: Part) -> str:
     """Return the options in words: what every tool was told."""
-    trial: Json = next((e.record["trial"] for e in part.run.entries if e.record), {})
+    records = (entry.record for entry in part.run.entries)
+    trial = next((record.trial for record in records if record), {})
     said = ((name, trial.get(name)) for name in TOLD)
     words = [f"{n.replace('_', ' ')} {shown(n, v)}" for n, v in said if v is not None]
-    repeats = int(part.run.study.get("repeats") or 0)
+    repeats = part.run.study.repeats or 0
     return ", ".join([f"{repeats} repeat{'s' * (repeats != 1)}", *words])
 
 
@@ -315,9 +316,8 @@ def _versions(parts: Sequence[Part]) -> list[tuple[str, str]]:
     found = {}
     for part in parts:
         for entry in part.run.entries:
-            tool = (entry.record or {}).get("tool")
-            if tool:
-                found[tool["name"]] = tool["version"] or "of unknown version"
+            if (record := entry.record) and record.tool:
+                found[record.tool.name] = record.tool.version or "of unknown version"
     return sorted(found.items())
 
 

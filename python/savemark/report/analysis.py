@@ -40,7 +40,7 @@ class Analysis:
     @property
     def parts(self) -> list[str]:
         """The parts of a study that has several workloads; empty for any other."""
-        return list(self.run.study.get("parts") or [])
+        return list(self.run.study.parts)
 
     def apart(self, result: TargetResult) -> dict[str, TargetResult]:
         """The cells of a target apart by what is saved; of a study in parts, part by part."""

@@ -50,8 +50,8 @@ def answers(analysis: Analysis) -> list[LabelledAnswer]:
 def _answers(analysis: Analysis) -> Iterator[LabelledAnswer]:
     if io500.scored(analysis):
         return  # a score is no choice among settings
-    cpu = analysis.run.host.get("cpu") or {}
-    cores = cpu.get("available") or cpu.get("logical")
+    cpu = analysis.run.host.cpu
+    cores = cpu.available or cpu.logical
     for about, part in _parts(analysis):
         for answer in verdicts(analysis.run, part, analysis.findings):
             measure = "" if answer.measure == TOTAL else answer.measure

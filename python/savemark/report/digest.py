@@ -6,6 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from savemark.advice.verdict import Rival, State
 from savemark.records import Run
 from savemark.report import answers, expecting, io500, settings, stopping
@@ -59,7 +61,7 @@ def of(analysis: Analysis) -> dict[str, Any]:
             "finished": sum(entry.ok for entry in run.entries),
             "failed": len(run.failed),
             "not_run": len(run.missing),
-            "unavailable": run.missing_levels,
+            "unavailable": msgspec.to_builtins(run.missing_levels),
         },
     }
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import polars as pl
+from msgspec import structs
 
 from savemark.advice.expected import Answer, Judged, Outcome, judge
 from savemark.checks import Verdict
@@ -41,23 +42,23 @@ def expecting(run: Run, texts: Sequence[str]) -> Run:
         one = parse(text, sorted(set(measured) - {"prepare"}))
         demand(one, settings)
         said.append(one.text)
-    expect = dict.fromkeys([*(run.study.get("expect") or []), *said])
+    expect = dict.fromkeys([*run.study.expect, *said])
     # The table of phases stays as it is; an analysis would know the study without them.
     kept = {name: run.memory[name] for name in ("phases", "timelines")}
-    return replace(run, study={**run.study, "expect": list(expect)}, memory=kept)
+    return replace(run, study=structs.replace(run.study, expect=list(expect)), memory=kept)
 
 
 def answers(analysis: Analysis) -> list[Answer]:
     """Every expectation of the run's study, judged."""
     run = analysis.run
-    if not run.study.get("expect"):
+    if not run.study.expect:
         return []
     factors = {
         (entry.label, setting(entry.factors)): entry.factors
         for entry in run.entries
         if entry.role == "trial"
     }
-    lines = [parse(text, [*PHASES, *analysis.phases]) for text in run.study["expect"]]
+    lines = [parse(text, [*PHASES, *analysis.phases]) for text in run.study.expect]
     return judge(run.study, factors, analysis.frame, _results(analysis), lines)
 
 

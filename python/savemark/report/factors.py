@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from savemark.records import Run
+from savemark.records.head import Study, StudyPart
 from savemark.records.naming import shown
 from savemark.report.palette import codec_order
 
@@ -62,9 +63,8 @@ class Roles:
 def factors(run: Run, frame: pl.DataFrame, labels: Sequence[str]) -> list[Factor]:
     """The varied factors: the target first, then as the study lists them, then as they ran."""
     trials = frame.filter(pl.col("role") == "trial")
-    parts = run.study.get("parts") or {}
-    wholes = [run.study, *parts.values()]
-    varied = [pair for whole in wholes for pair in (whole.get("factors") or {}).items()]
+    wholes: list[Study | StudyPart] = [run.study, *run.study.parts.values()]
+    varied = [pair for whole in wholes for pair in whole.factors.items()]
     listed = [PART, *(name for name, _ in varied)]
     ran = [name for entry in run.entries if entry.role == "trial" for name in entry.factors]
     found = [Factor(TARGET, tuple(labels), False)] if len(labels) > 1 else []
@@ -73,10 +73,14 @@ def factors(run: Run, frame: pl.DataFrame, labels: Sequence[str]) -> list[Factor
             continue
         levels = trials[name].cast(pl.String)
         # What a part of the study does not vary is no level of it.
-        levels = levels.drop_nulls() if run.study.get("parts") else levels.fill_null("none")
+        levels = levels.drop_nulls() if run.study.parts else levels.fill_null("none")
         seen = levels.unique(maintain_order=True).to_list()
         if len(seen) > 1:
-            order = [*parts] if name == PART else [v for n, vs in varied if n == name for v in vs]
+            order = (
+                [*run.study.parts]
+                if name == PART
+                else [v for n, vs in varied if n == name for v in vs]
+            )
             found.append(_factor(name, seen, order))
     return found
 

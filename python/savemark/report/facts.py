@@ -68,15 +68,15 @@ def coverage_table(analysis: Analysis) -> Table:
         done = [e for e in run.entries if e.role == role]
         failed = [e for e in done if not e.ok]
         here = len(planned), len(done) - len(failed), len(failed), len(planned) - len(done)
-        missing = sum(each["cells"] for each in run.missing_levels) if role == "trial" else 0
-        missing *= int(run.study.get("repeats") or 1)
+        missing = sum(level.cells for level in run.missing_levels) if role == "trial" else 0
+        missing *= run.study.repeats or 1
         counts = (here[0] + missing, *here[1:], missing)
         lines.append(Line([Datum(f"{role}s"), *(Datum(str(n), n) for n in counts)]))
     heads = ["", "planned", "finished", "failed", "not run", "unavailable"]
-    order = run.study.get("order", "not recorded")
+    order = run.study.order
     note = f"Order: {order}, seed {run.order_seed}. "
     note += "Each repeat is a block that holds every setting and every ceiling once."
-    if run.study.get("most_trials"):
+    if run.study.most_trials:
         note += " The budget held this sample of the settings, each once."
     if rule := sentence(run):
         note += f" Then blocks of what is not known well enough, without ceilings. {rule}"
@@ -89,13 +89,13 @@ def missing_table(run: Run) -> Table | None:
     """What this machine or its targets do not have, and why."""
     lines = [
         Line([
-            Datum(setting(said) if (said := _said(each["rule"])) else EVERY, tone="name"),
-            Datum(str(each["rule"].get("target", ""))),
-            Datum(str(each["cells"]), each["cells"]),
-            Datum(str(each["reason"])),
-            Datum(str(each.get("hint") or "")),
+            Datum(setting(said) if (said := _said(level.rule)) else EVERY, tone="name"),
+            Datum(str(level.rule.get("target", ""))),
+            Datum(str(level.cells), level.cells),
+            Datum(level.reason),
+            Datum(level.hint or ""),
         ])
-        for each in run.missing_levels
+        for level in run.missing_levels
     ]  # fmt: skip
     heads = ["unavailable", "target", "settings", "why", "what to do"]
     note = (
@@ -122,8 +122,8 @@ def failures_table(run: Run) -> Table | None:
             Datum(setting(e.factors) if e.role == "trial" else e.name),
             Datum(e.label),
             Datum(str(e.repeat + 1), e.repeat),
-            Datum(str((e.error or {}).get("message", ""))),
-            Datum(str((e.error or {}).get("hint") or "")),
+            Datum((e.error and e.error.message) or ""),
+            Datum((e.error and e.error.hint) or ""),
         ])
         for e in run.failed
     ]  # fmt: skip
@@ -133,23 +133,23 @@ def failures_table(run: Run) -> Table | None:
 
 def design_table(run: Run) -> Table:
     """Factors and their levels."""
-    factors = run.study.get("factors") or {}
+    factors = run.study.factors
     lines = [
         Line([Datum(name), Datum(", ".join("none" if v is None else str(v) for v in levels))])
         for name, levels in factors.items()
     ]
-    for part, own in (run.study.get("parts") or {}).items():
-        varied = (own.get("factors") or {}).items()
+    for part, own in run.study.parts.items():
+        varied = own.factors.items()
         told = [
             (name, ", ".join(shown(name, level) for level in levels)) for name, levels in varied
         ]
-        told += [
-            (name, f"{_value(name, v)} (fixed)") for name, v in (own.get("trial") or {}).items()
-        ]
+        told += [(name, f"{_value(name, v)} (fixed)") for name, v in own.trial.items()]
         lines += [Line([Datum(f"{part}: {name}"), Datum(text)]) for name, text in told]
-    fixed = {**(run.study.get("defaults") or {}), **(run.study.get("trial") or {})}
+    fixed = {**run.study.defaults, **run.study.trial}
     lines += [Line([Datum(name), Datum(f"{_value(name, v)} (fixed)")]) for name, v in fixed.items()]
-    lines.append(Line([Datum("repeats"), Datum(str(run.study.get("repeats", "")))]))
+    lines.append(
+        Line([Datum("repeats"), Datum("" if run.study.repeats is None else str(run.study.repeats))])
+    )
     return Table("design", "Design", ["factor", "levels"], lines)
 
 
@@ -160,8 +160,8 @@ def runs_table(run: Run) -> Table | None:
             Datum(name, tone="name"),
             Datum(part.started_at.replace("T", " ")),
             Datum(part.version),
-            Datum(str((part.host.get("cpu") or {}).get("model") or "")),
-            Datum(str(part.host.get("kernel_release") or "")),
+            Datum(part.host.cpu.model or ""),
+            Datum(part.host.kernel_release or ""),
             Datum(shlex.join(part.command)),
             Datum(str(part.folder)),
         ])
@@ -173,7 +173,7 @@ def runs_table(run: Run) -> Table | None:
 
 def machine_table(run: Run) -> Table:
     """The host as recorded, whatever it holds."""
-    host = dict(run.host)
+    host = dict(run.host_facts)
     if len(run.targets) > 1:
         host.pop("target", None)  # that of the first; each has its own lines below
     lines = [Line([Datum(name), Datum(text)]) for name, text in _flat(host)]

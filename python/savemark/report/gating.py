@@ -17,6 +17,7 @@ from rich.text import Text
 from savemark import escape
 from savemark.errors import usage
 from savemark.records.contract import CONTRACT, OPTION, differences
+from savemark.records.head import Race
 from savemark.records.naming import setting
 from savemark.report import sides
 from savemark.report.comparison import change, p_text
@@ -73,13 +74,13 @@ class Judgement:
 
     def _screened_out(self) -> dict[tuple[str, str], str]:
         """Why settings, by label and name, are not confirmed; those that failed are not here."""
-        race = self.new.run.race or {}
-        tried = [e for e in race.get("screened") or [] if "seconds" in e and not e.get("kept")]
+        race = self.new.run.race or Race()
+        tried = [each for each in race.screened if each.seconds is not None and not each.kept]
         found = {}
-        for each in [*tried, *(race.get("bounded") or [])]:
-            factors = dict(each.get("factors") or {})
+        for each in [*tried, *race.bounded]:
+            factors = dict(each.factors)
             label = str(factors.pop("target", ""))
-            found[label, setting(factors)] = str(each.get("why") or "")
+            found[label, setting(factors)] = each.why or ""
         return found
 
 

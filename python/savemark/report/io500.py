@@ -12,7 +12,9 @@ from savemark import files
 from savemark.records import io500
 from savemark.records.io500 import PHASES, Outcome
 from savemark.records.io500 import Line as Phase
-from savemark.records.run import Entry, Json
+from savemark.records.record import Options, Record
+from savemark.records.record import Phase as PhaseRecord
+from savemark.records.run import Entry
 from savemark.report.analysis import Analysis
 from savemark.report.document import BLANK, MISSING, Datum, Line, Table, quantity
 from savemark.report.words import two
@@ -40,7 +42,7 @@ class Scored:
     label: str
     tool: str
     entry: Entry
-    record: Json
+    record: Record
     outcome: Outcome
     blocked: dict[str, str]  # phase → the check that forbids to show it
 
@@ -86,40 +88,41 @@ def scored(analysis: Analysis) -> list[Scored]:
         group = ", ".join(words) or entry.label
         words += [f"repeat {(entry.repeat or 0) + 1}"] if repeats else []
         forbids = blocked.get((entry.label, setting), {})
-        tool = str((record.get("tool") or {}).get("name") or ENGINE)
+        tool = record.tool.name if record.tool else ENGINE
         outcome = _outcome(record, forbids, analysis.run.version)
         name = ", ".join(words) or entry.label
         found.append(Scored(name, group, entry.label, tool, entry, record, outcome, forbids))
     return found
 
 
-def _outcome(record: Json, blocked: dict[str, str], version: str) -> Outcome:
-    trial, tool = record["trial"], record.get("tool")
-    phases = {phase["name"]: phase for phase in record["phases"] if phase["name"] in PHASES}
+def _outcome(record: Record, blocked: dict[str, str], version: str) -> Outcome:
+    trial, tool = record.trial, record.tool
+    phases = {phase.name: phase for phase in record.phases if phase.name in PHASES}
     lines = {name: _line(phases[name], trial, blocked.get(name)) for name in PHASES}
     own = f"savemark-{version}"
-    return Outcome(str(tool["version"]) if tool else own, _ranks(phases), lines)
+    return Outcome(str(tool.version) if tool else own, _ranks(phases), lines)
 
 
-def _ranks(phases: dict[str, Json]) -> int:
+def _ranks(phases: dict[str, PhaseRecord]) -> int:
     return _workers(phases[next(iter(PHASES))])
 
 
-def _workers(phase: Json) -> int:
+def _workers(phase: PhaseRecord) -> int:
     """How many took part; of several ranks there is only the sum."""
-    return len(phase.get("workers") or []) or int(phase.get("worker_count") or 1)
+    return len(phase.workers) or phase.worker_count or 1
 
 
-def _line(phase: Json, trial: Json, blocked: str | None) -> Phase:
-    name, seconds = phase["name"], phase["elapsed_ns"] / 1e9
-    amount = phase["user_bytes"] / GIB if name.startswith("ior") else phase["operations"] / 1e3
+def _line(phase: PhaseRecord, trial: Options, blocked: str | None) -> Phase:
+    name, seconds = phase.name, (phase.elapsed_ns or 0) / 1e9
+    moved, done = phase.user_bytes or 0, phase.operations or 0
+    amount = moved / GIB if name.startswith("ior") else done / 1e3
     reasons = io500.against(phase, trial)
     if blocked:
         reasons.append(f"savemark's check {blocked} forbids this number")
     more = {"exe": f"savemark, workload io500, phase {name}"}
-    if phase.get("found") is not None:
+    if phase.found is not None:
         more |= {"nproc": str(_workers(phase))}
-        more |= {"found": str(phase["found"]), "total-files": str(phase["operations"])}
+        more |= {"found": str(phase.found), "total-files": str(done)}
     return Phase(amount / seconds if seconds else 0.0, seconds, tuple(reasons), more)
 
 
@@ -260,7 +263,7 @@ def write(analysis: Analysis) -> list[Path]:
     for each in scored(analysis):
         if each.tool != ENGINE:
             continue
-        trial = each.record["trial"]
+        trial = each.record.trial
         place = folder / f"{each.entry.index:05}"
         found = settings(trial, str(trial["target"]))
         files.folder(folder)

@@ -76,7 +76,7 @@ def _context(analysis: Analysis) -> dict[str, Any]:
         "policy": _policy(scripts),
         "title": analysis.title,
         "when": analysis.when,
-        "question": run.study.get("title") or "",
+        "question": run.study.title,
         "state": state.value,
         "reason": reason,
         "validity": analysis.badge[1],

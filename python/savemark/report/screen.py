@@ -39,7 +39,7 @@ def show(source: Path | Run, console: Console, *, show_blocked: bool = False) ->
         _print(console, table.title, "bold")
         print_table(console, table)
         console.print()
-    race = bool(analysis.run.study.get("race"))
+    race = bool(analysis.run.study.race)
     if not race:
         _tables(console, analysis)
     for line in blocked.listed(analysis):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from savemark.records import Run
+from savemark.records.head import Contender, Race
 from savemark.records.naming import setting
 from savemark.report.analysis import Analysis
 from savemark.report.document import MISSING, Datum, Line, Table, quantity
@@ -26,45 +25,35 @@ def tables(analysis: Analysis) -> list[Table]:
 
 
 def _lines(run: Run) -> list[Line]:
-    race = run.race or {}
-    tried = [each for each in race.get("screened") or [] if isinstance(each, dict)]
-    tried = sorted(tried, key=lambda each: _number(each, "seconds") or float("inf"))
-    known = [s for each in tried if (s := _number(each, "seconds"))]
-    leader = min(known, default=None)
+    race = run.race or Race()
+    tried = sorted(race.screened, key=lambda each: each.seconds or float("inf"))
+    leader = min((each.seconds for each in tried if each.seconds), default=None)
     lines = [_tried(each, leader) for each in tried]
-    return lines + [_bounded(each) for each in race.get("bounded") or [] if isinstance(each, dict)]
+    return lines + [_bounded(each) for each in race.bounded]
 
 
-def _tried(each: dict[str, Any], leader: float | None) -> Line:
-    time, stored = _number(each, "seconds"), _number(each, "stored_share")
+def _tried(each: Contender, leader: float | None) -> Line:
+    time, stored = each.seconds or None, each.stored_share or None
     share = leader / time if leader and time else None
-    kept = bool(each.get("kept"))
     return Line(
         [
             Datum(_name(each), tone="name"),
             quantity(time, seconds),
             quantity(share, percent),
             quantity(stored, percent),
-            Datum("yes" if kept else "no"),
-            Datum(str(each.get("why") or "")),
+            Datum("yes" if each.kept else "no"),
+            Datum(each.why or ""),
         ],
-        tone="best" if kept else "",
+        tone="best" if each.kept else "",
     )
 
 
-def _bounded(each: dict[str, Any]) -> Line:
-    why = str(each.get("why") or "")
-    return Line([Datum(_name(each), tone="name"), *[MISSING] * 3, Datum("not run"), Datum(why)])
+def _bounded(each: Contender) -> Line:
+    name, why = Datum(_name(each), tone="name"), Datum(each.why or "")
+    return Line([name, *[MISSING] * 3, Datum("not run"), why])
 
 
-def _name(each: dict[str, Any]) -> str:
-    factors = each.get("factors") or {}
+def _name(each: Contender) -> str:
+    factors = each.factors
     where = f" on {factors['target']}" if "target" in factors else ""
     return setting(factors) + where
-
-
-def _number(each: dict[str, Any], name: str) -> float | None:
-    """A number above zero; None for anything else."""
-    value = each.get(name)
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
-    return float(value) if usable and value is not None else None

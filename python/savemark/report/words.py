@@ -87,8 +87,8 @@ def medium(run: Run, label: str) -> str:
     found = next((target for target in run.targets if target.label == label), None)
     if found is not None and "://" in found.target:
         return "the bucket"
-    own = found.facts if found else {}
-    kind = str((own or run.host.get("target") or {}).get("filesystem") or "")
+    own, here = found.facts if found else {}, run.host.target
+    kind = str(own.get("filesystem") or "") if own else (here and here.filesystem) or ""
     if kind in MEMORY:
         return "memory"
     return "the file system" if kind in SHARED or kind.startswith("fuse") else "the disk"

@@ -97,8 +97,8 @@ class RunFolder:
                     f"{path}:{number}: {error}",
                     "remove that line: its trial runs again; or start a new run",
                 ) from None
-            corrupt = (line.get("error") or {}).get("kind") == "corrupt"
-            finished[line["index"]] = line.get("status") == "ok" or corrupt
+            corrupt = line.error is not None and line.error.kind == "corrupt"
+            finished[line.index] = line.status == "ok" or corrupt
         return {index for index, done in finished.items() if done}
 
 

@@ -127,7 +127,7 @@ class Stage:
         """Return what the look measured of each codec on one core: the best of its repeats."""
         found: dict[str, Codec] = {}
         for line in self._of("ceiling"):
-            phases = {phase["name"]: phase for phase in line.phases}
+            phases = {phase.name: phase for phase in line.phases}
             if not line.name.startswith("codec/") or not {"encode", "decode"} <= set(phases):
                 continue
             name, encode = line.name.removeprefix("codec/"), phases["encode"]
@@ -136,7 +136,7 @@ class Stage:
                 name,
                 max(known.encode, timing.rate(encode)),
                 max(known.decode, timing.rate(phases["decode"])),
-                encode["stored_bytes"] / max(encode["user_bytes"], 1),
+                (encode.stored_bytes or 0) / max(encode.user_bytes or 0, 1),
             )
         return found
 
@@ -229,7 +229,7 @@ class Stage:
     ) -> Json:
         """Return what became of a screened setting, and why it is not confirmed."""
         if not line.ok:
-            why = str((line.error or {}).get("message") or "failed")
+            why = (line.error and line.error.message) or "failed"
             return {"factors": line.factors, "kept": False, "why": why}
         own = next(each for each in seen[line.label] if each.factors == line.factors)
         best = min(seen[line.label], key=lambda each: each.seconds)

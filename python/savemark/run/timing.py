@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from savemark.study.race import Screened
 
 if TYPE_CHECKING:
+    from savemark.records.record import Phase
     from savemark.records.run import Entry as Recorded
 
 # Besides what a trial measures: files made and removed, the disk at rest again; the share grows
@@ -18,24 +18,25 @@ BETWEEN_S, BESIDE = 0.4, 1.15
 def screened(line: Recorded) -> Screened:
     """Return what a short trial that finished took and stored."""
     phases = _measured(line)
-    stored, user = (sum(phase[f"{kind}_bytes"] for phase in phases) for kind in ("stored", "user"))
+    stored = sum(phase.stored_bytes or 0 for phase in phases)
+    user = sum(phase.user_bytes or 0 for phase in phases)
     return Screened(line.factors, measured_s(line), stored / max(user, 1))
 
 
 def moved_bytes(line: Recorded) -> int:
     """Return the user bytes of one phase, at least 1."""
-    return max([1, *(int(phase["user_bytes"]) for phase in line.phases)])
+    return max([1, *(phase.user_bytes or 0 for phase in line.phases)])
 
 
 def measured_s(line: Recorded) -> float:
     """Return the seconds of all phases that are measured."""
-    return sum(max(int(phase["elapsed_ns"]), 1) for phase in _measured(line)) / 1e9
+    return sum(max(phase.elapsed_ns or 0, 1) for phase in _measured(line)) / 1e9
 
 
 def whole_s(line: Recorded) -> float:
     """Return about how many seconds a trial took, with all that is not measured."""
-    record = line.record or {}
-    return BETWEEN_S + int(record.get("elapsed_ns") or 0) / 1e9
+    record = line.record
+    return BETWEEN_S + ((record and record.elapsed_ns) or 0) / 1e9
 
 
 def rates(line: Recorded) -> list[float]:
@@ -43,10 +44,10 @@ def rates(line: Recorded) -> list[float]:
     return [rate(phase) for phase in _measured(line)]
 
 
-def rate(phase: Mapping[str, Any]) -> float:
+def rate(phase: Phase) -> float:
     """Return the user bytes per second of a phase."""
-    return float(phase["user_bytes"] / max(phase["elapsed_ns"], 1) * 1e9)
+    return (phase.user_bytes or 0) / max(phase.elapsed_ns or 0, 1) * 1e9
 
 
-def _measured(line: Recorded) -> list[dict[str, Any]]:
-    return [phase for phase in line.phases if phase["name"] != "prepare"]
+def _measured(line: Recorded) -> list[Phase]:
+    return [phase for phase in line.phases if phase.name != "prepare"]

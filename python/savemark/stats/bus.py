@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from savemark.records.head import Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,15 +15,14 @@ class Bus:
     name: str
 
 
-def bus(host: Mapping[str, Any]) -> Bus | None:
+def bus(host: Host) -> Bus | None:
     """Return the fastest link of the GPUs in a host record; None where none is known.
 
     The fastest, as a record tells how many GPUs were used and not which: an upper bound stays one.
     """
-    links = [each.get("pcie") or {} for each in host.get("gpus") or []]
-    known = [link for link in links if link.get("bytes_per_s")]
+    links = [(gpu.pcie.bytes_per_s, gpu.pcie) for gpu in host.gpus if gpu.pcie]
+    known = [(rate, link) for rate, link in links if rate]
     if not known:
         return None
-    top = max(known, key=lambda link: int(link["bytes_per_s"]))
-    name = f"PCIe {top.get('generation_max')} × {top.get('width_max')}"
-    return Bus(float(top["bytes_per_s"]), name)
+    rate, link = max(known, key=lambda pair: pair[0])
+    return Bus(rate, f"PCIe {link.generation_max} × {link.width_max}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from savemark.records.run import Entry, Run
@@ -33,7 +33,7 @@ class Stopping:
     open: tuple[Precision, ...]  # stopped by the cap, or not there yet
 
 
-def cell_id(label: str, factors: dict[str, object]) -> CellId:
+def cell_id(label: str, factors: Mapping[str, object]) -> CellId:
     """Name a cell by what its trials share."""
     return label, json.dumps(factors, sort_keys=True)
 
@@ -60,13 +60,13 @@ def open_cells(entries: Iterable[Entry], limit: float) -> set[CellId]:
 
 def stopping(run: Run) -> Stopping | None:
     """Return which settings met the run's rule and which did not; None for a run without one."""
-    limit = run.study.get("until")
+    limit = run.study.until
     if limit is None:
         return None
     found = precisions(run.entries)
     return Stopping(
-        limit=float(limit),
-        most=int(run.study.get("max_repeats") or 0),
+        limit=limit,
+        most=run.study.max_repeats or 0,
         reached=tuple(each for each in found if _within(each, limit)),
         open=tuple(each for each in found if not _within(each, limit)),
     )
@@ -80,8 +80,9 @@ def _precision(cell: CellId, entries: Sequence[Entry]) -> Precision:
     seconds: dict[str, list[float]] = {}
     for entry in entries:
         for phase in entry.phases if entry.ok else []:
-            if phase["name"] != "prepare":
-                seconds.setdefault(phase["name"], []).append(max(phase["elapsed_ns"], 1) / 1e9)
+            if phase.name != "prepare":
+                elapsed_ns = max(phase.elapsed_ns or 0, 1)
+                seconds.setdefault(phase.name, []).append(elapsed_ns / 1e9)
     widths = [spread(samples).half_width for samples in seconds.values()]
     known = [width for width in widths if width is not None]
     finished = sum(entry.ok for entry in entries)

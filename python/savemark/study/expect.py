@@ -12,12 +12,12 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from savemark.errors import did_you_mean, nearest, usage
 from savemark.study import metrics
 from savemark.study.metrics import PHASES, Metric
-from savemark.study.model import PART, Study
+from savemark.study.model import Study
 
 CONFIDENCE = 0.95
 EXAMPLE = "write.bandwidth >= 80 GiB/s where workers=16 with 99 %"
@@ -164,20 +164,21 @@ def _plain(level: object) -> str:
     return "none" if level is None else str(level)
 
 
-def levels_of(study: Mapping[str, Any], factors: Mapping[str, Any], label: str) -> dict[str, Any]:
-    """Return all that `where` can ask of a setting: options of its part, its levels, its target.
+class Options(Protocol):
+    """A study, as it is declared or as `run.json` has it."""
 
-    `study` is in the form kept in `run.json`.
-    """
-    part = (study.get("parts") or {}).get(factors.get(PART)) or {}
-    own = {**(study.get("trial") or {}), **(part.get("trial") or {})}
-    return {**own, **factors, "target": label}
+    def own(self, cell: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Return the options that all trials of a cell's part have."""
+
+
+def levels_of(study: Options, factors: Mapping[str, Any], label: str) -> dict[str, Any]:
+    """Return all that `where` can ask of a setting: options of its part, its levels, its target."""
+    return {**study.own(factors), **factors, "target": label}
 
 
 def check(study: Study, labels: Iterable[str]) -> None:
     """Refuse an expectation that no setting of the study can answer for."""
-    kept = study.as_json()
-    settings = [levels_of(kept, cell, label) for label in labels for cell in study.cells()]
+    settings = [levels_of(study, cell, label) for label in labels for cell in study.cells()]
     for text in study.expect:
         demand(parse(text), settings)
 

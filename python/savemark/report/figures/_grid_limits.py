@@ -74,7 +74,7 @@ def _sets(analysis: Analysis, found: Roles) -> dict[tuple[str, str], str]:
     """The GPUs of each panel; none where they vary inside of it, or no GPU takes part."""
     panels = [f for f in (found.row, *found.columns) if f]
     study = analysis.run.study
-    fixed = {**(study.get("defaults") or {}), **(study.get("trial") or {})}.get(GPUS)
+    fixed = {**study.defaults, **study.trial}.get(GPUS)
     if not any(factor.name == GPUS for factor in panels) and fixed is None:
         return {}
     if any(f is not None and f.name == GPUS for f in (found.across, found.line)):
