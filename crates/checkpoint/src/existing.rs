@@ -155,7 +155,7 @@ impl Proven {
     /// # Errors
     /// `Failed` if it is not there: then nothing of the checkpoint before may go.
     pub fn by_reading(storage: &dyn Storage, manifest: &[u8]) -> Result<Self> {
-        if !storage.keeps() || storage.get(MANIFEST)?.as_deref() == Some(manifest) {
+        if !storage.capabilities().keeps || storage.get(MANIFEST)?.as_deref() == Some(manifest) {
             return Ok(Self(()));
         }
         Err(not_there(MANIFEST))

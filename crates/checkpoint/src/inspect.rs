@@ -142,7 +142,7 @@ fn summary(storage: &dyn Storage) -> Result<Summary> {
 /// `Refused` while a save is under way, and where nothing could tell: for buckets there is
 /// [`abandoned::clean`](super::abandoned::clean). `Failed` on I/O errors.
 pub fn clean(storage: &dyn Storage, dry_run: bool) -> Result<Vec<Orphan>> {
-    if !storage.locks() {
+    if !storage.capabilities().locks {
         return Err(Error::refused("nothing tells here whether a save is under way"));
     }
     let _lock = storage.lock()?;
@@ -164,7 +164,7 @@ fn sweep(storage: &dyn Storage) -> Result<Vec<Orphan>> {
 pub fn remove(storage: &dyn Storage) -> Result<()> {
     let _lock = storage.lock()?;
     super::remove(storage)?;
-    if storage.locks() { sweep(storage).map(drop) } else { Ok(()) }
+    if storage.capabilities().locks { sweep(storage).map(drop) } else { Ok(()) }
 }
 
 /// Refuses a place that holds files of others.

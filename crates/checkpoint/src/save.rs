@@ -68,7 +68,8 @@ pub fn save(
     let _lock = storage.lock()?;
     let existing = Existing::read(storage)?;
     existing.check_replaceable()?;
-    let orphans = job.make_room(if storage.locks() { existing.orphans(&storage.list()?) } else { Vec::new() })?;
+    let orphans =
+        job.make_room(if storage.capabilities().locks { existing.orphans(&storage.list()?) } else { Vec::new() })?;
 
     let written = write(&job, &arenas, control).and_then(|written| source.check_unchanged().map(|()| written));
     let (team, shards) = written.inspect_err(|_| job.remove_shards())?;
@@ -84,7 +85,7 @@ pub fn save(
     team.add_to(&mut phase);
     phase.user_bytes = manifest.user_bytes();
     phase.stored_bytes = manifest.stored_bytes();
-    phase.durable = storage.durable();
+    phase.durable = storage.capabilities().durable;
     // After the clock has stopped, and no reason to fail: the new checkpoint is complete.
     for unneeded in existing.replaced(&proven).into_iter().chain(orphans) {
         if let Err(error) = unneeded.remove(storage) {

@@ -83,13 +83,13 @@ fn what_is_written_comes_back() {
         let file = storage.create("data").unwrap();
         file.allocate(65536).unwrap();
         let mut order = BLOCKS;
-        if !storage.rewrites() {
+        if !storage.capabilities().rewrites {
             order.sort_unstable();
         }
         let written = io(storage, &file, Operation::Write, &order);
         assert!(written.iter().all(|c| c.error.is_none()), "{name}: {written:?}");
         file.sync().unwrap();
-        if storage.keeps() {
+        if storage.capabilities().keeps {
             let file = storage.open("data").unwrap();
             assert_eq!(file.size().unwrap(), 65536, "{name}");
             for done in io(storage, &file, Operation::Read, &BLOCKS) {
@@ -104,7 +104,7 @@ fn what_is_written_comes_back() {
 #[test]
 fn a_read_behind_the_end_fails_and_names_the_place() {
     for_every_storage(|name, storage| {
-        if storage.keeps() {
+        if storage.capabilities().keeps {
             let file = storage.create("short").unwrap();
             io(storage, &file, Operation::Write, &[(0, 4096)]);
             file.sync().unwrap();
@@ -144,7 +144,7 @@ fn put_replaces_at_once_and_get_tells_absence() {
         assert_eq!(storage.get("manifest").unwrap(), None, "{name}");
         storage.put("manifest", b"first").unwrap();
         storage.put("manifest", b"second, longer").unwrap();
-        if storage.keeps() {
+        if storage.capabilities().keeps {
             assert_eq!(storage.get("manifest").unwrap().unwrap(), b"second, longer", "{name}");
             assert_eq!(storage.list().unwrap(), ["manifest"], "{name}: put leaves no other file");
         }
@@ -160,7 +160,7 @@ fn names_are_listed_and_removed() {
         storage.remove("b").unwrap();
         storage.remove("never there").unwrap();
         storage.sync().unwrap();
-        if storage.keeps() {
+        if storage.capabilities().keeps {
             assert_eq!(storage.list().unwrap(), ["a", "c"], "{name}");
             assert!(storage.create("a").is_err(), "{name}: an existing file is never overwritten");
         }
@@ -172,7 +172,7 @@ fn names_are_listed_and_removed() {
 #[test]
 fn one_writer_at_a_time() {
     for_every_storage(|name, storage| {
-        if storage.keeps() && storage.locks() {
+        if storage.capabilities().keeps && storage.capabilities().locks {
             let lock = storage.lock().unwrap();
             assert_eq!(storage.lock().err().map(|e| e.kind), Some(Kind::Refused), "{name}");
             drop(lock);
@@ -184,7 +184,7 @@ fn one_writer_at_a_time() {
 #[test]
 fn truncate_cuts_and_allocate_does_not() {
     for_every_storage(|name, storage| {
-        if storage.keeps() && storage.rewrites() {
+        if storage.capabilities().keeps && storage.capabilities().rewrites {
             let file = storage.create("data").unwrap();
             io(storage, &file, Operation::Write, &[(0, 16384)]);
             file.allocate(8192).unwrap();
@@ -198,7 +198,7 @@ fn truncate_cuts_and_allocate_does_not() {
 #[test]
 fn eviction_is_seen_in_the_residency() {
     for_every_storage(|name, storage| {
-        if storage.keeps() {
+        if storage.capabilities().keeps {
             let file = storage.create("data").unwrap();
             io(storage, &file, Operation::Write, &[(0, 16384), (16384, 16384)]);
             file.sync().unwrap();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rustix::fs::{OFlags, statvfs};
 
 use self::file::DirectoryFile;
-use super::{File, Lock, NotPut, Queue, SMALL_BYTES, Storage, too_long};
+use super::{Capabilities, File, Lock, NotPut, Queue, SMALL_BYTES, Storage, too_long};
 use savemark_base::buffer::{ALIGN, Arena};
 use savemark_base::clock;
 use savemark_base::error::{Error, Result};
@@ -27,13 +27,9 @@ use savemark_host::{cache, extents, mount};
 pub trait Queueing: Send + Sync {
     /// Adds the storage's name and what it uses to the path taken.
     fn describe(&self, path: &mut PathTaken);
-    /// As [`Storage::calls_block`].
-    fn calls_block(&self) -> bool {
-        false
-    }
-    /// As [`Storage::moves_host_memory`].
-    fn moves_host_memory(&self) -> bool {
-        true
+    /// Adds what it can do to what the directory can.
+    fn capabilities(&self, of_directory: Capabilities) -> Capabilities {
+        of_directory
     }
     /// As [`Storage::queue`].
     fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>>;
@@ -172,30 +168,24 @@ impl Storage for Directory {
         taken
     }
 
-    fn memory_alignment(&self) -> usize {
-        self.memory_alignment
+    /// Memory filesystems lose everything with the power.
+    fn capabilities(&self) -> Capabilities {
+        let durable = !matches!(self.filesystem.as_str(), "tmpfs" | "ramfs");
+        self.queueing.capabilities(Capabilities {
+            durable,
+            memory_alignment: self.memory_alignment,
+            ..Default::default()
+        })
     }
 
     fn directory(&self) -> Option<&Path> {
         Some(&self.path)
     }
 
-    /// Memory filesystems lose everything with the power.
-    fn durable(&self) -> bool {
-        !matches!(self.filesystem.as_str(), "tmpfs" | "ramfs")
-    }
-
     /// Room for an ordinary user.
     fn free_bytes(&self) -> Result<Option<u64>> {
         let stat = statvfs(&self.path).map_err(|e| Error::io("ask for the free space of", &self.path, e))?;
         Ok(Some(stat.f_bavail * stat.f_frsize))
-    }
-
-    fn moves_host_memory(&self) -> bool {
-        self.queueing.moves_host_memory()
-    }
-    fn calls_block(&self) -> bool {
-        self.queueing.calls_block()
     }
 
     fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>> {

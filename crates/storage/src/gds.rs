@@ -13,11 +13,10 @@ use serde_json::Value;
 
 use super::directory::{Directory, Queueing};
 use super::synchronous::{Calls, Synchronous};
-use super::{File, Queue, io_error};
+use super::{Capabilities, File, Queue, io_error};
 use savemark_base::buffer::{Arena, Buffer};
 use savemark_base::error::{Error, Result};
-use savemark_base::io::Op;
-use savemark_base::io::Operation;
+use savemark_base::io::{Op, Operation};
 use savemark_base::record::PathTaken;
 use savemark_host::gpu;
 use savemark_host::nvidia::cuda::{self, Gpu, Memory, Pinned};
@@ -139,8 +138,8 @@ impl Queueing for Gpus {
         });
     }
 
-    fn moves_host_memory(&self) -> bool {
-        self.copy || self.transfer == Transfer::Cpu
+    fn capabilities(&self, of_directory: Capabilities) -> Capabilities {
+        Capabilities { moves_host_memory: self.copy || self.transfer == Transfer::Cpu, ..of_directory }
     }
 
     /// Workers get the GPUs in turns; their threads run near them.

@@ -21,5 +21,5 @@ pub mod uring;
 pub use file::File;
 pub use options::{Options, open};
 pub use queue::{Queue, io_error};
-pub use storage::{Lock, NotPut, SMALL_BYTES, Storage, too_long};
+pub use storage::{Capabilities, Lock, NotPut, SMALL_BYTES, Storage, too_long};
 pub use target::Target;

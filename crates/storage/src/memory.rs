@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::null::no_page_cache;
 use super::synchronous::Synchronous;
-use super::{File, Lock, NotPut, Queue, Storage};
+use super::{Capabilities, File, Lock, NotPut, Queue, Storage};
 use savemark_base::buffer::Arena;
 use savemark_base::error::{Error, Result};
 use savemark_base::record::{Cache, PathTaken};
@@ -57,8 +57,8 @@ impl Storage for Memory {
     fn path_taken(&self) -> PathTaken {
         PathTaken { storage: "memory".into(), alignment_bytes: 1, ..Default::default() }
     }
-    fn durable(&self) -> bool {
-        false
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { durable: false, calls_block: true, ..Default::default() }
     }
     fn free_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
@@ -79,9 +79,6 @@ impl Storage for Memory {
     }
     fn open_for_writing(&self, name: &str) -> Result<Arc<dyn File>> {
         self.open(name)
-    }
-    fn calls_block(&self) -> bool {
-        true
     }
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         Ok(Box::new(Synchronous::new(files)))

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::synchronous::Synchronous;
-use super::{File, Lock, NotPut, Queue, Storage};
+use super::{Capabilities, File, Lock, NotPut, Queue, Storage};
 use savemark_base::buffer::Arena;
 use savemark_base::error::{Error, Result};
 use savemark_base::record::{Cache, PathTaken};
@@ -29,11 +29,8 @@ impl Storage for Null {
     fn path_taken(&self) -> PathTaken {
         PathTaken { storage: "null".into(), alignment_bytes: 1, ..Default::default() }
     }
-    fn keeps(&self) -> bool {
-        false
-    }
-    fn durable(&self) -> bool {
-        false
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { keeps: false, durable: false, calls_block: true, ..Default::default() }
     }
     fn free_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
@@ -47,9 +44,6 @@ impl Storage for Null {
     }
     fn open_for_writing(&self, _: &str) -> Result<Arc<dyn File>> {
         Ok(Arc::new(NullFile))
-    }
-    fn calls_block(&self) -> bool {
-        true
     }
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         Ok(Box::new(Synchronous::new(files)))

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use object_store::{ObjectStoreExt, PutPayload};
 
-use super::{File, Lock, NotPut, Queue, Storage, Target};
+use super::{Capabilities, File, Lock, NotPut, Queue, Storage, Target};
 use savemark_base::buffer::Arena;
 use savemark_base::error::{Error, Result};
 use savemark_base::record::{Cache, PathTaken};
@@ -161,12 +161,9 @@ impl Storage for Object {
         let client_threads = Some(self.place.address.options.client_threads());
         PathTaken { storage: "object".into(), alignment_bytes: 1, client_threads, notes, ..Default::default() }
     }
-    fn rewrites(&self) -> bool {
-        false
-    }
-    /// The contract of S3 and its kin after an upload is answered with 200.
-    fn durable(&self) -> bool {
-        true
+    /// Durable by the contract of S3 and its kin, after an upload is answered with 200.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { rewrites: false, locks: false, ..Default::default() }
     }
     fn free_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
@@ -222,9 +219,6 @@ impl Storage for Object {
     }
     fn resume(&self) {
         self.place.stop.lift();
-    }
-    fn locks(&self) -> bool {
-        false
     }
     fn lock(&self) -> Result<Box<dyn Lock>> {
         Ok(Box::new(NoLock))

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::directory::{Directory, Queueing};
 use super::synchronous::Synchronous;
-use super::{File, Queue};
+use super::{Capabilities, File, Queue};
 use savemark_base::buffer::Arena;
 use savemark_base::error::Result;
 use savemark_base::record::PathTaken;
@@ -38,8 +38,8 @@ impl Queueing for Blocking {
     fn describe(&self, path: &mut PathTaken) {
         path.storage = "posix".into();
     }
-    fn calls_block(&self) -> bool {
-        true
+    fn capabilities(&self, of_directory: Capabilities) -> Capabilities {
+        Capabilities { calls_block: true, ..of_directory }
     }
     fn queue(&self, files: &[Arc<dyn File>], _: u32, _: &Arc<Arena>) -> Result<Box<dyn Queue>> {
         Ok(Box::new(Synchronous::new(files)))

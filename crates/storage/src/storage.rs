@@ -10,33 +10,46 @@ use savemark_base::record::{Cache, Extents, PathTaken};
 use crate::file::File;
 use crate::queue::Queue;
 
+/// What a storage can do; by default what a directory on a disk can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// What was written can be read again (false for `null` alone).
+    pub keeps: bool,
+    /// A file can be written at any offset, and again. If not: once, from front to back, and it is there when synced.
+    pub rewrites: bool,
+    /// A sync reaches stable storage, as far as the kernel can say.
+    pub durable: bool,
+    /// [`Storage::lock`] keeps others out. Where it cannot, a save must not sweep up what may be another's.
+    pub locks: bool,
+    /// An I/O is a call that returns when it has ended, so that a queue only adds to it.
+    pub calls_block: bool,
+    /// What is written are the bytes of the host's buffers. If not, nobody here can make or look at them.
+    pub moves_host_memory: bool,
+    /// Where memory must start to be moved without a copy in between.
+    pub memory_alignment: usize,
+}
+
+impl Default for Capabilities {
+    fn default() -> Self {
+        Self {
+            keeps: true,
+            rewrites: true,
+            durable: true,
+            locks: true,
+            calls_block: false,
+            moves_host_memory: true,
+            memory_alignment: ALIGN,
+        }
+    }
+}
+
 /// A place that holds named files.
 pub trait Storage: Send + Sync {
     /// The path that bytes really take here.
     fn path_taken(&self) -> PathTaken;
 
-    /// Whether what was written can be read again (false for `null` alone).
-    fn keeps(&self) -> bool {
-        true
-    }
-
-    /// Whether a file can be written at any offset, and again. If not: once, from front to back, and it is there when synced.
-    fn rewrites(&self) -> bool {
-        true
-    }
-
-    /// Where memory must start to be moved without a copy in between.
-    fn memory_alignment(&self) -> usize {
-        ALIGN
-    }
-
-    /// Whether what is written are the bytes of the host's buffers. If not, nobody here can make or look at them.
-    fn moves_host_memory(&self) -> bool {
-        true
-    }
-
-    /// Whether a sync reaches stable storage, as far as the kernel can say.
-    fn durable(&self) -> bool;
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
 
     /// The directory that it is, for calls on names instead of bytes.
     fn directory(&self) -> Option<&Path> {
@@ -54,11 +67,6 @@ pub trait Storage: Send + Sync {
 
     /// Opens the existing file `name` for writing over it (where nothing can be rewritten: for replacing it whole).
     fn open_for_writing(&self, name: &str) -> Result<Arc<dyn File>>;
-
-    /// Whether an I/O is a call that returns when it has ended, so that a queue only adds to it.
-    fn calls_block(&self) -> bool {
-        false
-    }
 
     /// A queue of I/Os on `files` for the calling thread alone; `arena` holds the buffers used most.
     fn queue(&self, files: &[Arc<dyn File>], depth: u32, arena: &Arc<Arena>) -> Result<Box<dyn Queue>>;
@@ -90,11 +98,6 @@ pub trait Storage: Send + Sync {
 
     /// Answers are waited for again: what was begun is to be cleaned up.
     fn resume(&self) {}
-
-    /// Whether [`Storage::lock`] keeps others out. Where it cannot, a save must not sweep up what may be another's.
-    fn locks(&self) -> bool {
-        true
-    }
 
     /// Keeps other writers out until it is dropped; refused if one is in.
     fn lock(&self) -> Result<Box<dyn Lock>>;

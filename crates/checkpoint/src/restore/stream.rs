@@ -12,8 +12,7 @@ use savemark_base::buffer::{Arena, Buffer, align_up};
 use savemark_base::clock;
 use savemark_base::digest::{digest, in_parts};
 use savemark_base::error::{Error, Result};
-use savemark_base::io::Operation;
-use savemark_base::io::{Completion, Op};
+use savemark_base::io::{Completion, Op, Operation};
 use savemark_measure::worker::{Meter, timed};
 use savemark_storage::Queue;
 
@@ -126,7 +125,7 @@ impl<'a> Stream<'a> {
             true => self.job.sink.window(chunk.offset, chunk.user_bytes as usize),
             false => None,
         };
-        let window = window.filter(|window| window.is_direct(len, self.job.storage.memory_alignment()));
+        let window = window.filter(|window| window.is_direct(len, self.job.storage.capabilities().memory_alignment));
         let in_place = window.is_some();
         let buffer = match window {
             Some(window) => window,

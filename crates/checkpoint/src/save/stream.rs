@@ -13,8 +13,7 @@ use savemark_base::buffer::{ALIGN, Arena, Buffer, align_up};
 use savemark_base::clock;
 use savemark_base::digest::{digest, in_parts};
 use savemark_base::error::{Error, Result};
-use savemark_base::io::Operation;
-use savemark_base::io::{Completion, Op};
+use savemark_base::io::{Completion, Op, Operation};
 use savemark_measure::worker::{Meter, timed};
 use savemark_storage::{File, Queue};
 
@@ -154,7 +153,7 @@ impl<'a> Stream<'a> {
     fn check_stored(&self) -> Result<()> {
         let storage = self.job.storage;
         let is_missing = |error: &Error| error.errno() == Some(libc::ENOENT);
-        match storage.keeps().then(|| storage.open(&self.name).and_then(|file| file.size())) {
+        match storage.capabilities().keeps.then(|| storage.open(&self.name).and_then(|file| file.size())) {
             Some(Ok(bytes)) if bytes != self.cursor => Err(not_there(&self.name)),
             Some(Err(error)) if is_missing(&error) => Err(not_there(&self.name)),
             looked => looked.transpose().map(drop),
@@ -196,7 +195,9 @@ impl<'a> Stream<'a> {
         let view = source.view(offset, len);
         if self.codec.is_identity() {
             let stored = align_up(len);
-            if let Some(view) = view.filter(|view| view.is_direct(stored, self.job.storage.memory_alignment())) {
+            if let Some(view) =
+                view.filter(|view| view.is_direct(stored, self.job.storage.capabilities().memory_alignment))
+            {
                 return Ok((view, stored, 0));
             }
             let mut out = self.take_free()?;

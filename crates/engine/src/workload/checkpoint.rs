@@ -230,7 +230,7 @@ impl Workload for Checkpoint<'_> {
     }
 
     fn phases(&self, bench: &Bench) -> Vec<&'static str> {
-        if bench.storage.keeps() { vec!["save", "restore"] } else { vec!["save"] }
+        if bench.storage.capabilities().keeps { vec!["save", "restore"] } else { vec!["save"] }
     }
 
     fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase> {

@@ -17,12 +17,11 @@ use super::{Workload, own_calls};
 use crate::bench::Bench;
 use crate::common::Common;
 use savemark_base::buffer::{ALIGN, align_up};
-use savemark_base::clock;
 use savemark_base::error::{Error, Result};
-use savemark_base::payload;
 use savemark_base::payload::content;
 use savemark_base::record::{Cache, PathTaken, Payload, Phase};
 use savemark_base::size::Size;
+use savemark_base::{clock, payload};
 use savemark_host::evidence;
 use savemark_measure::phase::{self, Watch};
 use savemark_storage::Storage;
@@ -211,7 +210,7 @@ impl Workload for Copy<'_> {
         };
         let mut phase = team.into_phase(watch, name);
         let to = if upload { &target } else { &disk };
-        phase.durable = (self.options.sync == Sync::End || !to.rewrites()) && to.durable();
+        phase.durable = (self.options.sync == Sync::End || !to.capabilities().rewrites) && to.capabilities().durable;
         if upload {
             phase.payload = Some(self.payload()?);
         } else {

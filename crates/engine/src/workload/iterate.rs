@@ -154,9 +154,9 @@ impl<'a> Iterate<'a> {
         phase.elapsed_ns += drained_ns;
         phase.stages.push(Stage { name: "drain".into(), elapsed_ns: drained_ns });
         phase.iterations = Some(solved.iterations);
-        phase.durable = options.policy.is_durable() && bench.storage.durable();
+        phase.durable = options.policy.is_durable() && bench.storage.capabilities().durable;
         phase.notes.push(format!("contract: {}", options.policy.contract()));
-        if bench.storage.durable() {
+        if bench.storage.capabilities().durable {
             self.make_durable(&mut phase)?;
         }
         self.done = solved.iterations;

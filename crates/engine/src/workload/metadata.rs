@@ -181,7 +181,7 @@ impl<'a> Metadata<'a> {
         bench.control.begin(name, if self.options.phase_deadline.is_some() && act == "create" { 0 } else { bytes });
         let cache = if matches!(act, "stat" | "read") { Some(self.drop_caches(bench)?) } else { None };
         let mut done = if act == "create" { self.create(name, bench)? } else { self.visit(name, act, shift, bench)? };
-        done.durable = self.flushes(act) && bench.storage.durable();
+        done.durable = self.flushes(act) && bench.storage.capabilities().durable;
         done.verified = (act == "read" && self.options.file_size.0 > 0).then(|| "every file".to_string());
         done.cache = cache;
         Ok(done)

@@ -96,7 +96,7 @@ impl<'a> Process<'a> {
         let mut phase = watch.finish("save");
         let mut times = self.times(&criu, &dumped.done, Tree::of(pid)?.cpu_ns().saturating_sub(before));
         times.processes = Tree::of(pid)?.pids().len() as u32;
-        (phase.user_bytes, phase.durable) = (images::bytes_in(folder.path())?, bench.storage.durable());
+        (phase.user_bytes, phase.durable) = (images::bytes_in(folder.path())?, bench.storage.capabilities().durable);
         phase.stored_bytes = phase.user_bytes;
         add(&mut phase, times, dumped.done.ended);
         dumped.kill()?;
@@ -248,7 +248,7 @@ impl Workload for Process<'_> {
     }
 
     fn phases(&self, bench: &Bench) -> Vec<&'static str> {
-        if bench.storage.keeps() { vec!["save", "restore"] } else { vec!["save"] }
+        if bench.storage.capabilities().keeps { vec!["save", "restore"] } else { vec!["save"] }
     }
 
     fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase> {

@@ -13,7 +13,7 @@ use savemark_checkpoint::state::{Discard, GeneratedState};
 use savemark_checkpoint::{MANIFEST, Manifest, RestoreOptions, SaveOptions, restore, save};
 use savemark_measure::control::Control;
 use savemark_storage::memory::Memory;
-use savemark_storage::{File, Lock, NotPut, Queue, Storage};
+use savemark_storage::{Capabilities, File, Lock, NotPut, Queue, Storage};
 
 /// Which request fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,8 +54,8 @@ impl Storage for Failing {
     fn path_taken(&self) -> PathTaken {
         self.inner.path_taken()
     }
-    fn durable(&self) -> bool {
-        self.inner.durable()
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { locks: self.locks, calls_block: false, ..self.inner.capabilities() }
     }
     fn free_bytes(&self) -> Result<Option<u64>> {
         self.inner.free_bytes()
@@ -107,9 +107,6 @@ impl Storage for Failing {
     }
     fn sync(&self) -> Result<()> {
         self.inner.sync()
-    }
-    fn locks(&self) -> bool {
-        self.locks
     }
     fn lock(&self) -> Result<Box<dyn Lock>> {
         self.inner.lock()

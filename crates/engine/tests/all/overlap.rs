@@ -12,7 +12,7 @@ use savemark_checkpoint::codec::CodecName;
 use savemark_checkpoint::state::GeneratedState;
 use savemark_checkpoint::{Member, RestoreOptions, SaveOptions, Sink, restore, save};
 use savemark_measure::control::Control;
-use savemark_storage::{File, Lock, NotPut, Queue, Storage};
+use savemark_storage::{Capabilities, File, Lock, NotPut, Queue, Storage};
 
 /// Reads that were handed to the device and have not come back.
 type Flying = Arc<AtomicUsize>;
@@ -62,8 +62,8 @@ impl Storage for Device {
     fn path_taken(&self) -> PathTaken {
         self.files.path_taken()
     }
-    fn durable(&self) -> bool {
-        false
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { durable: false, ..Default::default() }
     }
     fn free_bytes(&self) -> Result<Option<u64>, Error> {
         Ok(None)

@@ -263,7 +263,7 @@ fn of_large_tensors_only_the_first_and_last_page_are_copied() {
 fn what_the_device_can_take_decides_whether_another_place_in_the_page_is_good_enough() {
     let target = disk();
     let storage = uring(target.path());
-    let alignment = storage.memory_alignment();
+    let alignment = storage.capabilities().memory_alignment;
     assert!(alignment.is_power_of_two() && alignment <= 4096);
     let memory = Memory::filled(&MODEL, 2);
     save_to(&*storage, &memory.state(), &options(CodecName::None, 2, 1 << 20)).unwrap();

@@ -4,10 +4,9 @@ use super::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use savemark_base::buffer::Arena;
-use savemark_base::io::Operation;
-use savemark_base::io::{Completion, Op};
+use savemark_base::io::{Completion, Op, Operation};
 use savemark_base::record::{Cache, PathTaken};
-use savemark_storage::{File, Lock, NotPut, Queue};
+use savemark_storage::{Capabilities, File, Lock, NotPut, Queue};
 
 pub struct Failing {
     inner: Arc<dyn Storage>,
@@ -67,8 +66,8 @@ impl Storage for Failing {
     fn path_taken(&self) -> PathTaken {
         self.inner.path_taken()
     }
-    fn durable(&self) -> bool {
-        self.inner.durable()
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { durable: self.inner.capabilities().durable, ..Default::default() }
     }
     fn free_bytes(&self) -> Result<Option<u64>, Error> {
         Ok(None)

@@ -41,12 +41,12 @@ impl Files {
             let (workers, worker) = (workers as u64, worker as u64);
             blocks * worker / workers..blocks * (worker + 1) / workers
         };
-        let writes_once = options.direction().writes() && !storage.rewrites();
+        let writes_once = options.direction().writes() && !storage.capabilities().rewrites;
         let bytes = options.size.0;
         if let Some(files) = options.files {
             let name = |worker: usize, file: u32| format!("savemark-data-{worker:04}-{file:06}.bin");
             let names = (0..workers).map(|worker| (0..files).map(|file| name(worker, file)).collect()).collect();
-            let whole = !storage.rewrites();
+            let whole = !storage.capabilities().rewrites;
             if whole && (blocks > 1 || options.size != options.transfer_size) {
                 let why = format!("files: each is an object of {} here, moved whole by one request", options.size);
                 return Err(Error::usage(why).hint(format!("use --transfer-size {}", options.size)));

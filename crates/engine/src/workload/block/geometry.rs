@@ -195,7 +195,7 @@ impl<'a> Geometry<'a> {
     fn check_storage(&self, storage: &dyn Storage) -> Result<()> {
         let options = &self.options;
         let ordered = self.sharing == Sharing::FileEach && !options.random_offsets && options.sync == Sync::End;
-        if !storage.rewrites() && !ordered {
+        if !storage.capabilities().rewrites && !ordered {
             return Err(Error::usage(
                 "this storage writes a file once, from front to back, and keeps it when it is synced",
             )
@@ -328,7 +328,7 @@ impl Workload for Geometry<'_> {
     }
 
     fn phases(&self, bench: &Bench) -> Vec<&'static str> {
-        if bench.storage.keeps() { vec!["write", "read"] } else { vec!["write"] }
+        if bench.storage.capabilities().keeps { vec!["write", "read"] } else { vec!["write"] }
     }
 
     fn run(&mut self, phase: &str, bench: &mut Bench) -> Result<Phase> {

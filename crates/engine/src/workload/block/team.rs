@@ -69,7 +69,7 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
     let before = |worker: usize| if job.opens { Ok(Vec::new()) } else { open(worker) };
     let opened = mine.clone().map(before).collect::<Result<Vec<_>>>()?;
     // Filled before the clock starts: making data is not the storage's doing.
-    let state = match options.from_state && storage.moves_host_memory() {
+    let state = match options.from_state && storage.capabilities().moves_host_memory {
         true => Some(state(job, total, bench)?),
         false => None,
     };
@@ -97,7 +97,7 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
         }
         let (files, names) = (&own[..], files.names(index + job.shift));
         let flush = if direction.writes() { Flush::new(options, files, group.as_ref()) } else { Flush::never() };
-        let written = (storage.moves_host_memory() && state.is_none()).then_some(&sampled);
+        let written = (storage.capabilities().moves_host_memory && state.is_none()).then_some(&sampled);
         let care = Care::new(options, bench.common, index, (job.verify)(index), written);
         let choice = Choice::new(direction, bench.common.seed, index);
         let worker = Worker { options, files, names, choice, care, flush };
@@ -111,11 +111,11 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
         meter.split_up(direction.reads() && direction.writes());
         match options.rate {
             Some(rate) => {
-                let depth = if storage.calls_block() { 1 } else { options.depth() };
+                let depth = if storage.capabilities().calls_block { 1 } else { options.depth() };
                 let schedule = Schedule::new(rate, all, index);
                 work(Paced::new(worker, schedule, queue(depth)?, depth, buffers), job, index, meter, wear_out, seat)
             }
-            None if storage.calls_block() => {
+            None if storage.capabilities().calls_block => {
                 if !alone {
                     // SAFETY: the files were opened before the thread was started, and are closed when it is gone.
                     unsafe { own_descriptors() };
@@ -134,7 +134,7 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
         phase.stages = vec![stage("transfer", moved_ns), stage("flush", phase.elapsed_ns.saturating_sub(moved_ns))];
     }
     phase.payload = sampled.into_inner().expect("no panic while held").payload();
-    phase.durable = direction.writes() && options.sync != Sync::None && bench.storage.durable();
+    phase.durable = direction.writes() && options.sync != Sync::None && bench.storage.capabilities().durable;
     phase.verified = (options.verify && direction.reads()).then(|| "every block".to_string());
     Ok(phase)
 }

@@ -190,7 +190,7 @@ impl Workload for Block<'_> {
             return Ok(None);
         }
         let phase = self.lay_out(bench)?;
-        if options.keep && bench.storage.keeps() {
+        if options.keep && bench.storage.capabilities().keeps {
             // After the last byte of all ranks: what a killed trial leaves is laid out anew.
             bench.control.meet("the end of laying out", &[])?;
             if bench.ranks.is_first() {

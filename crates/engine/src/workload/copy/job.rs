@@ -39,7 +39,7 @@ pub struct Job<'a> {
 impl<'a> Job<'a> {
     /// Of the files `names`; a worker takes whole files where they cannot be written at any offset.
     pub fn new(options: &'a CopyOptions, from: &'a dyn Storage, to: &'a dyn Storage, names: Names) -> Self {
-        let whole = !to.rewrites();
+        let whole = !to.capabilities().rewrites;
         let steps = options.file_size.0.div_ceil(options.transfer_size.0) as usize;
         let count = names.0.len();
         let files = (0..count).map(|_| Mutex::new(None)).collect();
