@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from savemark.stats import (
+    Bounds,
     Ceiling,
     holm,
-    limit,
     mann_whitney,
     median,
     repeats_needed,
@@ -124,6 +124,10 @@ CEILINGS = {
 }
 
 
+def levels(codec, streams):
+    return {"codec": codec, "streams": streams}
+
+
 @pytest.mark.parametrize(
     ("where", "ratio", "expected"),
     [
@@ -136,7 +140,7 @@ CEILINGS = {
     ],
 )
 def test_what_binds(where, ratio, expected):
-    found = limit(where, "save", ratio, CEILINGS, 4)
+    found = Bounds(CEILINGS, 4).limit(levels(*where), "save", ratio)
     assert (found.rate, found.name) == (pytest.approx(expected[0]), expected[1])
 
 
@@ -159,9 +163,9 @@ def test_of_several_numbers_of_workers_the_fastest_ceiling_counts():
 
 
 def test_without_a_disk_ceiling_nothing_is_claimed():
-    assert limit(("zstd", 2), "save", 1.3, {}, 4) is None
-    assert limit(("zstd", 2), "restore", 1.3, CEILINGS, 4) is None
-    assert limit(("none", 2), "copy", 1.0, CEILINGS, 4) is None
+    assert Bounds({}, 4).limit(levels("zstd", 2), "save", 1.3) is None
+    assert Bounds(CEILINGS, 4).limit(levels("zstd", 2), "restore", 1.3) is None
+    assert Bounds(CEILINGS, 4).limit(levels("none", 2), "copy", 1.0) is None
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])

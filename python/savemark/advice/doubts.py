@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from savemark.records.naming import PLAIN
+
 
 class Remedy(StrEnum):
     """What is still open calls for."""
@@ -113,7 +115,7 @@ def doubt(found: Sequence[Fired], advised: str, others: Sequence[str], codec: st
 
     `others` are the names of the target's other settings, `codec` is the advised one's.
     """
-    table = DOUBTS if codec in ("none", "tar") else DOUBTS | OF_CODECS
+    table = DOUBTS if codec in PLAIN else DOUBTS | OF_CODECS
     flags = {each.id: each.evidence for each in found if each.verdict == "FLAG"}
     return next(
         (

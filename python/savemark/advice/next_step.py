@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from savemark.advice.doubts import Remedy
 from savemark.advice.verdict import Answer, State
 from savemark.records import Run
-from savemark.records.naming import shown
+from savemark.records.naming import LEADING, shown
 from savemark.stats import Cell, TargetResult
 from savemark.stats.spread import N_FOR_INTERVAL
 from savemark.study.race import CONFIRM_S, LADDER
@@ -26,7 +26,8 @@ BUDGET_S, ROOM = 90.0, 1.5
 MOST_REPEATS = 100
 JOB = ("--params", "8e9", "--gpus", "1024")
 # What a command of ours sets itself.
-REPLACED = ("--codec", "--streams", "--size", "--repeats", "--budget", "--until", "--max-repeats")
+LIMITS = ("--size", "--repeats", "--budget", "--until", "--max-repeats")
+REPLACED = (*(f"--{name}" for name in LEADING), *LIMITS)
 OUTPUT = ("--out", "-o", "--seed")
 
 
@@ -201,7 +202,7 @@ def _levels(run: Run, cells: Iterable[Cell]) -> dict[str, list[str]] | None:
     """The levels of each factor that these settings have; None where options cannot say them."""
     found: dict[str, list[str]] = {}
     for cell in cells:
-        named = dict(cell.factors) or {"codec": cell.codec, "streams": cell.streams}
+        named = cell.factors or cell.leading
         for name, level in named.items():
             text = shown(name, "none" if level is None else level)
             if name == "part" or "," in text:
@@ -213,7 +214,7 @@ def _levels(run: Run, cells: Iterable[Cell]) -> dict[str, list[str]] | None:
 
 def _within(cell: Cell, levels: dict[str, list[str]]) -> bool:
     """Whether a setting is one of those that these levels make."""
-    named = dict(cell.factors) or {"codec": cell.codec, "streams": cell.streams}
+    named = cell.factors or cell.leading
     return all(
         shown(name, "none" if named.get(name) is None else named[name]) in each
         for name, each in levels.items()

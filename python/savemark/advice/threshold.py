@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from savemark.records.head import Race
+from savemark.records.naming import PLAIN
 from savemark.stats import Cell, TargetResult
 
 # A codec that saves less of the bytes is not worth a sentence.
 WORTH = 1.03
 # Who reaches so little of what the storage would allow is held up by its codec.
 HELD_UP = 0.9
-PLAIN = ("none", "tar")
 
 
 @dataclass(frozen=True, slots=True)

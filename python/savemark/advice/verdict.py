@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from savemark.advice.doubts import Doubt, Fired, Remedy, doubt, forbidden
 from savemark.records import Run
+from savemark.records.naming import LEADING
 from savemark.stats import TOTAL, Cell, Spread, TargetResult
 from savemark.stats.equivalence import MARGIN, Against, against_best
 from savemark.stats.results import competes
@@ -18,7 +19,7 @@ from savemark.stats.spread import N_FOR_INTERVAL
 NEAR = 1.02
 # A shorter phase is mostly its start and its end.
 SHORTEST_S = 0.5
-BASELINE = {"codec": "none", "streams": 1}
+BASELINE = {name: leading.baseline for name, leading in LEADING.items()}
 # A ceiling that is measured more often, or a phase that lasts longer, may make the number valid.
 OF_BLOCK = {"HC-03": Remedy.REPEATS, "HC-13": Remedy.LONGER}
 
@@ -252,12 +253,7 @@ def baseline(run: Run, cells: Sequence[Cell]) -> Cell | None:
         (
             cell
             for cell in cells
-            if all(_level(cell, name) == level for name, level in wanted.items())
+            if all(cell.level(name) == level for name, level in wanted.items())
         ),
         None,
     )
-
-
-def _level(cell: Cell, name: str) -> object:
-    """The level of a factor; codec and streams are known where they do not vary, too."""
-    return {"codec": cell.codec, "streams": cell.streams}.get(name, cell.factors.get(name))

@@ -8,7 +8,7 @@ import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, listing
-from savemark.records.naming import setting
+from savemark.records.naming import LEADING, setting
 from savemark.records.record import Error
 
 # So many times the combinations that are there, and it was no design of all.
@@ -95,7 +95,7 @@ def _holes(evidence: Evidence) -> str:
     if rows.is_empty():
         return ""
     names = [name for name in evidence.run.study.factors if name in rows.columns]
-    names = names or [name for name in ("codec", "streams") if rows[name].n_unique() > 1]
+    names = names or [name for name in LEADING if rows[name].n_unique() > 1]
     parts = []
     if len(names) > 1:
         full = math.prod(rows[name].n_unique() for name in names)

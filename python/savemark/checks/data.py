@@ -7,8 +7,8 @@ import polars as pl
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, keys, listing, percent, settings
 from savemark.records.evidence import READS, WRITES
+from savemark.records.naming import PLAIN
 
-PLAIN = ("none", "tar")
 # A file's tail block and the like; anything more was never written.
 ROUNDING = 0.001
 

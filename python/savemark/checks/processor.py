@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from savemark.checks.data import PLAIN
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import keys, listing, settings
+from savemark.records.naming import PLAIN
 
 
 @check(

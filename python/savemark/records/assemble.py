@@ -23,13 +23,13 @@ from savemark.records import mixed
 from savemark.records.frame import HEAD
 from savemark.records.head import Host
 from savemark.records.imported import Reading, Skipped
+from savemark.records.naming import LEADING
 from savemark.records.record import Factors, Level, Line, Planned, Source, Trial
 from savemark.records.versions import RECORD, RUN
 from savemark.untrusted import clean, shown, typed
 
 Json = dict[str, Any]
 ORIGINALS, RECORDS, LOG, HEAD_FILE = "originals", "records.jsonl", "log.txt", "run.json"
-ALWAYS = ("codec", "streams")
 TOOL = "tool"  # the factor that says which format a trial was read from
 FEW = 5  # so many files are named in a title
 
@@ -151,7 +151,7 @@ def _marked(source: Reading) -> Reading:
 
     def marked(factors: Factors) -> Factors:
         renamed: Factors = {
-            f"{name}_" if name in HEAD and name not in ALWAYS else name: level
+            f"{name}_" if name in HEAD and name not in LEADING else name: level
             for name, level in factors.items()
         }
         return renamed | {TOOL: source.format}
@@ -219,7 +219,7 @@ def _varying(sources: list[Reading]) -> list[str]:
         for name in {name for factors in own for name in factors}:
             if any(name not in factors for factors in own):
                 levels[name].add("missing")
-    return [name for name, seen in levels.items() if name in ALWAYS or len(seen) > 1]
+    return [name for name, seen in levels.items() if name in LEADING or len(seen) > 1]
 
 
 def _as_ceilings(trial: Trial) -> Iterator[Trial]:

@@ -13,10 +13,11 @@ import polars as pl
 
 from savemark.records import evidence, timelines
 from savemark.records.evidence import Row
-from savemark.records.naming import given, setting, variant
+from savemark.records.naming import LEADING, given, setting, variant
 from savemark.records.record import Error, Phase, Record, ThreadTime
 from savemark.records.run import Entry, Run
 
+KINDS = {str: pl.String, int: pl.Int64}
 # Columns every frame has, in this order, whatever the run holds: a figure may rely on them.
 HEAD = {
     "run": pl.String,
@@ -28,9 +29,8 @@ HEAD = {
     "setting": pl.String,
     "repeat": pl.Int64,
     "status": pl.String,
-    "codec": pl.String,
-    "streams": pl.Int64,
-    # What varies besides codec, streams and target, in words; "" where nothing does.
+    **{name: KINDS[leading.kind] for name, leading in LEADING.items()},
+    # What varies besides those and the target, in words; "" where nothing does.
     "variant": pl.String,
     # The part of it that nobody chooses: what is saved.
     "given": pl.String,
@@ -106,7 +106,7 @@ def phases(run: Run) -> pl.DataFrame:
     """One row per phase; a failed trial is one row with its error and no phase."""
     factors = sorted({name for entry in run.entries for name in entry.factors} - set(HEAD))
     schema: dict[str, Any] = dict(HEAD)
-    # A factor may hold numbers, words or nothing, so its column is text; codec and streams are not.
+    # A factor may hold numbers, words or nothing, so its column is text; the leading ones' is not.
     schema |= {name: pl.String for name in factors if name not in TAIL}
     schema |= TAIL
     if "phases" not in run.memory:
@@ -234,7 +234,7 @@ def _head(run: Run, place: int, entry: Entry, record: Record | None) -> Row:
     if entry.run:
         head["run"] = entry.run
     head |= {"position": place, "repeat": entry.repeat, "status": entry.status}
-    for name in ("codec", "streams"):
+    for name in LEADING:
         # Fixed in the study instead of varied: the column still says what ran.
         value = entry.factors.get(name, trial.get(name))
         if value is None and entry.role == "trial":

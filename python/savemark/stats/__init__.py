@@ -1,6 +1,6 @@
 """Medians, intervals, tests, ties, and what binds. Every rule names its source."""
 
-from savemark.stats.ceilings import Ceiling, Ceilings, Limit, limit
+from savemark.stats.ceilings import Bounds, Ceiling, Ceilings, Limit
 from savemark.stats.cells import TOTAL, Cell, PhaseStat
 from savemark.stats.change import Change, change_point
 from savemark.stats.compare import holm, mann_whitney
@@ -22,6 +22,7 @@ from savemark.stats.trend import Trend, mann_kendall
 __all__ = [
     "TOTAL",
     "Against",
+    "Bounds",
     "Ceiling",
     "Ceilings",
     "Cell",
@@ -42,7 +43,6 @@ __all__ = [
     "difference_of_medians",
     "group_of_best",
     "holm",
-    "limit",
     "mann_kendall",
     "mann_whitney",
     "median",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -114,33 +116,38 @@ def ceilings(frame: pl.DataFrame, label: str) -> Ceilings:
     return found
 
 
-def limit(
-    where: tuple[str, int], phase: str, ratio: float, of: Ceilings, cores: int | None
-) -> Limit | None:
-    """Return the lower of what the disk and the processor allow, in user bytes per second.
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What can bind a setting of one target."""
 
-    `where` is (codec, streams). The disk moves stored bytes, so its ceiling counts `ratio` times
-    in user bytes. A codec runs on one thread per stream, at most on every core; streams 0 is one
-    thread. tar has no codec of its own and cannot be faster than copying memory. A restore looks at
-    every byte, so it is held against reading that does the same: a virtual disk can be a third
-    faster at moving bytes that no processor of the guest ever touches.
-    """
-    if phase not in SIDES:
-        return None
-    (codec, streams), (disk_name, codec_phase) = where, SIDES[phase]
-    disk = of.get(disk_name) or of.get(INSTEAD.get(disk_name, ""))
-    if disk is None or not disk.rate or disk.workers not in (None, max(streams, 1)):
-        return None  # without the disk's own ceiling nothing is known about what binds
-    bounds = [disk.limit(ratio)]
-    if one_core := of.get(f"codec/{codec} {codec_phase}"):
-        threads = min(max(streams, 1), cores or max(streams, 1))
-        plural = "s" if threads > 1 else ""
-        name = f"codec {codec} × {threads} core{plural}"
-        bounds.append(one_core.limit(threads, name))
-    if codec == "tar" and (copy := of.get("memcpy")):
-        bounds.append(copy.limit())
-    # A damaged record may have no bytes: it bounds nothing.
-    return min((each for each in bounds if each.rate), key=lambda each: each.rate, default=None)
+    ceilings: Ceilings
+    cores: int | None  # that may be used; None where that is not recorded
+
+    def limit(self, levels: Mapping[str, Any], phase: str, ratio: float) -> Limit | None:
+        """Return the lower of what the disk and the processor allow, in user bytes per second.
+
+        The disk moves stored bytes, so its ceiling counts `ratio` times in user bytes. A codec runs
+        on one thread per stream, at most on every core; streams 0 is one thread. tar has no codec
+        of its own and cannot be faster than copying memory. A restore looks at every byte, so it is
+        held against reading that does the same: a virtual disk can be a third faster at moving
+        bytes that no processor of the guest ever touches.
+        """
+        if phase not in SIDES:
+            return None
+        disk_name, codec_phase = SIDES[phase]
+        codec, streams = levels["codec"], max(levels["streams"], 1)
+        disk = self.ceilings.get(disk_name) or self.ceilings.get(INSTEAD.get(disk_name, ""))
+        if disk is None or not disk.rate or disk.workers not in (None, streams):
+            return None  # without the disk's own ceiling nothing is known about what binds
+        found = [disk.limit(ratio)]
+        if one_core := self.ceilings.get(f"codec/{codec} {codec_phase}"):
+            threads = min(streams, self.cores or streams)
+            plural = "s" if threads > 1 else ""
+            found.append(one_core.limit(threads, f"codec {codec} × {threads} core{plural}"))
+        if codec == "tar" and (copy := self.ceilings.get("memcpy")):
+            found.append(copy.limit())
+        # A damaged record may have no bytes: it bounds nothing.
+        return min((each for each in found if each.rate), key=lambda each: each.rate, default=None)
 
 
 def _ceiling(name: str, phase: str, rows: pl.DataFrame) -> Ceiling:

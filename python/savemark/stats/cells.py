@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from savemark.stats.ceilings import Ceilings, Limit, limit
+from savemark.records.naming import LEADING
+from savemark.stats.ceilings import Bounds, Limit
 from savemark.stats.spread import Spread, median, speeds, spread
 
 GIB = 2**30
@@ -89,12 +90,11 @@ class Cell:
 
     label: str
     setting: str
-    codec: str
-    streams: int
+    leading: Mapping[str, Any]  # the levels of the leading factors, varied or not
     phases: dict[str, PhaseStat]
     total: Spread | None
     failed: int
-    variant: str = ""  # what varies besides codec and streams, in words
+    variant: str = ""  # what varies besides the leading factors, in words
     given: str = ""  # the part of it that nobody chooses: what is saved
     cpu_samples: tuple[float, ...] = ()  # CPU-seconds per GiB of each repeat, all phases
     blocked: dict[str, str] = field(default_factory=dict)  # phase -> id of the check
@@ -108,6 +108,20 @@ class Cell:
     # the least and most that a repeat did.
     paces: Mapping[str, Spread] = field(default_factory=dict)
     amounts: tuple[int, int] = (0, 0)
+
+    @property
+    def codec(self) -> str:
+        """How bytes are encoded; `none` where nothing says that they are."""
+        return str(self.leading["codec"])
+
+    @property
+    def streams(self) -> int:
+        """Parallel streams; 0 is one sequential archive."""
+        return int(self.leading["streams"])
+
+    def level(self, name: str) -> Any:
+        """The level of a factor, None where it has none; a leading one has one in any study."""
+        return self.leading.get(name, self.factors.get(name))
 
     def visible(self) -> Cell:
         """The cell without the numbers of phases that a check forbids, nor any made of them."""
@@ -159,7 +173,7 @@ LISTED = (
 )
 
 
-def cells(frame: pl.DataFrame, label: str, of: Ceilings, cores: int | None) -> list[Cell]:
+def cells(frame: pl.DataFrame, label: str, bounds: Bounds) -> list[Cell]:
     """All settings of one target, in the order in which they first ran.
 
     The columns of all cells are put together at once: ten thousand cells are no reason to wait.
@@ -169,7 +183,7 @@ def cells(frame: pl.DataFrame, label: str, of: Ceilings, cores: int | None) -> l
     timed = pl.col("phase").is_not_null() & pl.col("elapsed_ns").is_not_null()
     good = rows.filter(timed & (pl.col("phase") != PREPARE))
     heads = rows.group_by("setting", maintain_order=True).agg(
-        pl.col("codec", "streams", "variant", "given").first(),
+        pl.col(*LEADING, "variant", "given").first(),
         failed=pl.col("index").filter(pl.col("phase").is_null()).n_unique(),
     )
     phases = good.group_by("setting", "phase", maintain_order=True).agg(
@@ -190,27 +204,26 @@ def cells(frame: pl.DataFrame, label: str, of: Ceilings, cores: int | None) -> l
         by_phase.setdefault(row["setting"], []).append(row)
     by_trial = {row["setting"]: row for row in trials.iter_rows(named=True)}
     none: Row = {name: [] for name in trials.columns}
+    settings = ((head["setting"], head) for head in heads.iter_rows(named=True))
     return [
-        _cell(label, head, by_phase.get(head["setting"], []), by_trial.get(head["setting"], none),
-              lambda codec, phase, ratio: limit(codec, phase, ratio, of, cores))
-        for head in heads.iter_rows(named=True)
-    ]  # fmt: skip
+        _cell(label, head, by_phase.get(name, []), by_trial.get(name, none), bounds)
+        for name, head in settings
+    ]
 
 
-def _cell(label: str, head: Row, phases: Sequence[Row], trials: Row, bound: Any) -> Cell:
-    codec, streams = str(head["codec"] or "none"), int(head["streams"] or 0)
-    found = {}
-    for row in phases:
-        ratio = _ratio(row)
-        found[row["phase"]] = _phase(row, bound((codec, streams), row["phase"], ratio))
+def _cell(label: str, head: Row, phases: Sequence[Row], trials: Row, bounds: Bounds) -> Cell:
+    leading = {name: head[name] or factor.default for name, factor in LEADING.items()}
+    found = {
+        row["phase"]: _phase(row, bounds.limit(leading, row["phase"], _ratio(row)))
+        for row in phases
+    }
     seconds = [ns / 1e9 for ns in trials["elapsed_ns"]]
     most = zip(trials["index"], trials["most_bytes"], trials["most_operations"], strict=True)
     work = {index: size or operations or 0 for index, size, operations in most}
     return Cell(
         label=label,
         setting=str(head["setting"]),
-        codec=codec,
-        streams=streams,
+        leading=leading,
         phases=found,
         ran={name: phase.unit for name, phase in found.items()},
         total=spread(seconds, repeats=trials["repeat"]) if seconds else None,

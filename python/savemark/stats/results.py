@@ -10,7 +10,7 @@ import polars as pl
 
 from savemark.records import Run, cores, phases
 from savemark.records.naming import setting
-from savemark.stats.ceilings import Ceilings, ceilings
+from savemark.stats.ceilings import Bounds, Ceilings, ceilings
 from savemark.stats.cells import TOTAL, Cell, cells
 from savemark.stats.spread import Spread
 from savemark.stats.ties import group_of_best
@@ -131,7 +131,7 @@ class TargetResult:
         return {name: least / amount if amount else 1.0 for name, amount in amounts.items()}
 
     def by_variant(self) -> dict[str, TargetResult]:
-        """The cells apart by what varies besides codec and streams: only like is averaged."""
+        """The cells apart by what varies besides the leading factors: only like is averaged."""
         return self._apart(lambda cell: cell.variant)
 
     def by_given(self) -> dict[str, TargetResult]:
@@ -192,7 +192,7 @@ def results(run: Run, frame: pl.DataFrame | None = None) -> list[TargetResult]:
         tops = ceilings(table, label)
         made = (
             replace(cell, factors=varied.get((label, cell.setting), {}))
-            for cell in cells(table, label, tops, usable)
+            for cell in cells(table, label, Bounds(tops, usable))
         )
         found.append(TargetResult(label, place, tops, tuple(made)))
     return found
