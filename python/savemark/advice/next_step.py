@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from savemark.advice.doubts import Remedy
 from savemark.advice.verdict import Answer, State
+from savemark.checks import Remedy
 from savemark.records import Run
 from savemark.records.naming import LEADING, shown
 from savemark.stats import Cell, TargetResult

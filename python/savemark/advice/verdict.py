@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from savemark.advice.doubts import Doubt, Fired, Remedy, doubt, forbidden
+from savemark.advice.doubts import Doubt, Fired, doubt
+from savemark.checks import Remedy, registered
 from savemark.records import Run
 from savemark.records.naming import LEADING
 from savemark.stats import TOTAL, Cell, Spread, TargetResult
@@ -139,7 +140,7 @@ def _forbid(cell: Cell, measure: str) -> list[str]:
 
 def _block(check: str, what: str) -> Doubt:
     """Return what a check forbids, with its reason, and what may make the number valid."""
-    return Doubt(f"{what}: {forbidden(check)}", OF_BLOCK.get(check, Remedy.CHECK))
+    return Doubt(f"{what}: {registered(check).blocked}", OF_BLOCK.get(check, Remedy.CHECK))
 
 
 def _nothing(result: TargetResult) -> str:

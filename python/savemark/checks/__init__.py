@@ -25,6 +25,22 @@ from savemark.checks import (  # noqa: F401  (they register their checks)
     units,
     verify,
 )
-from savemark.checks.registry import Evidence, Finding, Verdict, catalogue, run_checks
+from savemark.checks.registry import (
+    Evidence,
+    Finding,
+    Remedy,
+    Verdict,
+    catalogue,
+    registered,
+    run_checks,
+)
 
-__all__ = ["Evidence", "Finding", "Verdict", "catalogue", "run_checks"]
+__all__ = [
+    "Evidence",
+    "Finding",
+    "Remedy",
+    "Verdict",
+    "catalogue",
+    "registered",
+    "run_checks",
+]

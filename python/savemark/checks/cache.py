@@ -26,6 +26,8 @@ def _reads(rows: pl.DataFrame) -> pl.DataFrame:
     "What was read does not fit into memory",
     rule="buffered read of less than 2 × the client's memory, its pages not shown to be dropped",
     verdict="FLAG; BLOCK above a ceiling",
+    doubt="reads may have come from memory",
+    blocked="reads may have come from memory",
 )
 def fits(evidence: Evidence) -> Finding:
     """Find buffered reads that memory could have served whole."""
@@ -80,6 +82,7 @@ def _fitting(evidence: Evidence, rows: pl.DataFrame) -> Finding:
     rule="cachestat(2) or mincore: more than 1 % of the pages resident after the drop",
     verdict="BLOCK",
     applies="L",
+    blocked="restores were not cold",
 )
 def cold(evidence: Evidence) -> Finding:
     """Block reads that were asked to be cold and found more than 1 % of their pages resident."""
@@ -129,6 +132,7 @@ def _warm(warm: pl.DataFrame, total: int) -> Finding:
     "Not from the server's cache",
     rule="the same data read again in less than half the time of its first read",
     verdict="FLAG",
+    doubt="reads may have come from the server's cache",
 )
 def server_cache(evidence: Evidence) -> Finding:
     """Compare each later repeat with the first: a server that remembers makes only the first pay.
@@ -181,6 +185,8 @@ def _one_file(kept: pl.DataFrame) -> Finding:
     rule="the dynamic linker resolves fsync, posix_fadvise, … to another library than libc; FUSE",
     verdict="BLOCK; FLAG for FUSE, profilers and tracers",
     applies="L",
+    doubt="another program stood between savemark and the kernel",
+    blocked="another library answered the calls",
 )
 def interposed(evidence: Evidence) -> Finding:
     """Block what was measured while another library answered the calls that matter."""

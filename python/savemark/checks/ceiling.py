@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from savemark.checks.device import short_of, traffic
-from savemark.checks.registry import Evidence, Finding, Verdict, check
+from savemark.checks.registry import Evidence, Finding, Remedy, Verdict, check
 from savemark.checks.wording import count, keys, listing, percent, rate, settings
 from savemark.records.evidence import READS, WRITES
 from savemark.stats import Cell, Limit, PhaseStat
@@ -29,6 +29,9 @@ NEAR = 0.05
     "wider than 10 %",
     read_bytes_per_s=None,
     write_bytes_per_s=None,
+    doubt="what bounds it was measured too low",
+    blocked="faster than the measured ceiling",
+    remedy=Remedy.REPEATS,
 )
 def below_ceiling(evidence: Evidence) -> Finding:
     """Compare each median with the limit that binds it; device bytes say which of them is wrong."""
@@ -181,6 +184,7 @@ def _loose(limit: Limit) -> str:
     verdict="NOTE",
     read_bytes_per_s=None,
     write_bytes_per_s=None,
+    note="a limit is set for the device",
 )
 def uncapped(evidence: Evidence) -> Finding:
     """Compare medians with the limits that are in force on the device."""

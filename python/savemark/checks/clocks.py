@@ -16,6 +16,7 @@ from savemark.checks.wording import keys, percent, settings
     verdict="FLAG",
     applies="L",
     share=0.01,
+    doubt="ranks did not start together",
 )
 def start_together(evidence: Evidence) -> Finding:
     """Flag phases of which some ranks missed a part; no duration is taken with two clocks."""

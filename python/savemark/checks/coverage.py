@@ -20,6 +20,7 @@ SPARSE = 4
     "No cell failed or is missing",
     rule="trials that failed, did not run, or have fewer repeats than others",
     verdict="FLAG",
+    note="trials failed or are missing",
 )
 def complete(evidence: Evidence) -> Finding:
     """List what was planned and is not in the numbers."""

@@ -20,6 +20,7 @@ ROUNDING = 0.001
     "imported: codecs compared and the data or its ratio not recorded",
     verdict="FLAG; NOTE for a state of your own",
     easy_share=0.1,
+    doubt="the data is easier to compress than real data",
 )
 def realistic(evidence: Evidence) -> Finding:
     """Flag data that a codec, a deduplicating store or a controller makes vanish."""
@@ -88,6 +89,7 @@ def _blind(rows: pl.DataFrame) -> Finding | None:
     rule="FIEMAP: holes or unwritten extents in the files that are read",
     verdict="BLOCK",
     applies="L",
+    blocked="what was read had never been written",
 )
 def written(evidence: Evidence) -> Finding:
     """Block reads of files with room that was never written: they are answered from nowhere."""

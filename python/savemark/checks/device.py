@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from savemark.checks.registry import Evidence, Finding, Verdict, check
+from savemark.checks.registry import Evidence, Finding, Remedy, Verdict, check
 from savemark.checks.wording import count, keys, percent, rate, settings
 from savemark.records.evidence import READS, WRITES
 
@@ -43,6 +43,7 @@ def short_of(rows: pl.DataFrame) -> pl.DataFrame:
     rule="Δ /proc/diskstats less than 90 % of the bytes claimed; imported: a buffered write that "
     "took 1.2 × as long until its data was out, or faster than the disk's own ceiling",
     verdict="BLOCK",
+    blocked="the device did not receive the bytes",
 )
 def received(evidence: Evidence) -> Finding:
     """Block what was counted at the device at less than 90 % of the bytes claimed."""
@@ -129,6 +130,8 @@ def _over_disk(
     "Independent meters agree",
     rule="bytes by the harness, by the device and by the tool's own second meter differ by > 5 %",
     verdict="FLAG",
+    doubt="the device moved other bytes, too",
+    remedy=Remedy.IDLE,
 )
 def agree(evidence: Evidence) -> Finding:
     """Compare two counts of the same bytes; HC-02 and HC-31 judge the gross differences."""

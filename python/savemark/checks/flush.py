@@ -36,6 +36,7 @@ def _writes(rows: pl.DataFrame) -> pl.DataFrame:
     "Flush is inside the time of a write",
     rule="no O_DIRECT or O_SYNC, and no fsync inside the timed region",
     verdict="FLAG; NOTE for direct I/O without a flush",
+    doubt="the flush is not inside the time",
 )
 def flushed(evidence: Evidence) -> Finding:
     """Flag writes whose clock stopped before anything made them durable, or may have."""
@@ -92,6 +93,7 @@ def _buffered(rows: pl.DataFrame) -> Finding:
     verdict="FLAG",
     applies="L",
     floor_us=5.0,
+    doubt="fsync may do nothing here",
 )
 def effective(evidence: Evidence) -> Finding:
     """Look at what syncs cost and at what reached the disk: a call that returned proves nothing."""
@@ -146,6 +148,7 @@ def _no_op(rows: pl.DataFrame, seen: str) -> Finding:
     rule="settings or targets differ in {none, each, end, group, rename + directory sync, two "
     "generations, one save behind}, or in whether a crash can tear the old state",
     verdict="FLAG; NOTE where the promise is a factor of the study",
+    note="settings promise different things",
 )
 def same_promise(evidence: Evidence) -> Finding:
     """List the groups of settings by what they promise when their clock stops."""

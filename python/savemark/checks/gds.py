@@ -22,6 +22,7 @@ STRAY = 0.10
     "compatibility mode, and more than 10 % direct",
     verdict="BLOCK",
     applies="L",
+    blocked="GPUDirect Storage was not on the path",
 )
 def direct_to_gpu(evidence: Evidence) -> Finding:
     """Block a label that the driver's and the library's counters do not bear out."""

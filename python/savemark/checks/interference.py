@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from savemark.checks.device import traffic
-from savemark.checks.registry import Evidence, Finding, Verdict, check
+from savemark.checks.registry import Evidence, Finding, Remedy, Verdict, check
 from savemark.checks.wording import count, keys, percent, rate, settings
 
 # More traffic than ours by this share, and by more than metadata and journal could explain.
@@ -28,6 +28,8 @@ TOO_SHORT = "phases too short for processor counters"
     foreign_cpu_share=0.3,
     steal_share=0.05,
     throttled_share=0.05,
+    doubt="others used the disk or the processors",
+    remedy=Remedy.IDLE,
 )
 def alone(evidence: Evidence) -> Finding:
     """Find phases in which the machine did clearly more than the trial asked of it."""

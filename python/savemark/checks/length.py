@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from savemark.checks.registry import Evidence, Finding, Verdict, check
+from savemark.checks.registry import Evidence, Finding, Remedy, Verdict, check
 from savemark.checks.wording import count, keys, listing, percent, settings
 from savemark.records.head import Host
 
@@ -35,6 +35,8 @@ TICK_SHARE = 0.01
     seconds=LONG_ENOUGH_S,
     block_below=BLOCK_BELOW_S,
     operations=30,
+    blocked="phases are too short to be a measurement",
+    remedy=Remedy.LONGER,
 )
 def long_enough(evidence: Evidence) -> Finding:
     """Block medians of a moment, flag short ones and phases that did too little."""
@@ -146,6 +148,8 @@ def _size(size: int, seconds: float, least: float, host: Host) -> str:
     "The clock is fine enough",
     rule="a tick of the clock is more than 1 % of a median",
     verdict="FLAG",
+    doubt="the clock is too coarse for these times",
+    remedy=Remedy.LONGER,
 )
 def fine_clock(evidence: Evidence) -> Finding:
     """Compare the clock's step with the times taken by it."""
@@ -177,6 +181,8 @@ def fine_clock(evidence: Evidence) -> Finding:
     "`threads_per_core` × cores",
     verdict="BLOCK; FLAG for too many threads",
     threads_per_core=16,
+    blocked="there was nothing to do",
+    note="more threads than processors",
 )
 def not_empty(evidence: Evidence) -> Finding:
     """Block phases that moved nothing, or whose workers had nothing to share."""

@@ -19,6 +19,7 @@ PAGE = 4096
     "of 4 KiB, in one run",
     verdict="FLAG; NOTE where `huge_pages` is a factor of the study",
     applies="L",
+    doubt="what is compared had memory of two kinds",
 )
 def same_memory(evidence: Evidence) -> Finding:
     """Flag what a tool is held against with other pages: each is a piece of a request."""

@@ -21,6 +21,7 @@ SHIFTED = re.compile(r"(?:^|\s)-N\s*[1-9]")
     rule="stat or read of small files by the node that made them, names and inodes not dropped, "
     "and no shift to another node (mdtest -N)",
     verdict="FLAG; NOTE where the study asks for it",
+    doubt="names may have come from memory",
 )
 def looked_up(evidence: Evidence) -> Finding:
     """Flag lookups that the client's dentry and inode caches may have answered."""

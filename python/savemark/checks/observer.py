@@ -31,6 +31,7 @@ LATE = 0.01
     rule="the tool logged every operation, or was traced, while it was measured",
     verdict="NOTE",
     applies="I",
+    note="every operation was logged",
 )
 def quiet(evidence: Evidence) -> Finding:
     """Note commands that write a line per operation; savemark counts in memory and writes after."""
@@ -65,6 +66,7 @@ def quiet(evidence: Evidence) -> Finding:
     "late, or not at all",
     verdict="FLAG",
     late=LATE,
+    note="latencies leave out the waiting",
 )
 def waiting_counted(evidence: Evidence) -> Finding:
     """Flag percentiles of a rate that was not kept: a stall hides the I/Os that it held up."""

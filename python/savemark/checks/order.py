@@ -7,7 +7,7 @@ from itertools import combinations
 
 import polars as pl
 
-from savemark.checks.registry import Evidence, Finding, Verdict, check
+from savemark.checks.registry import Evidence, Finding, Remedy, Verdict, check
 from savemark.checks.series import in_order
 from savemark.checks.wording import count, listing, percent, settings
 from savemark.stats import components, median
@@ -24,6 +24,7 @@ MIXED = ("balanced", "shuffled")
     "The order is not a factor",
     rule="fixed order, and the repeats of most pairs of settings ran at different times",
     verdict="FLAG",
+    doubt="settings ran one after the other, not in turns",
 )
 def interleaved(evidence: Evidence) -> Finding:
     """Flag settings that ran one after the other: a slow hour would look like a slow setting."""
@@ -65,6 +66,8 @@ def interleaved(evidence: Evidence) -> Finding:
     "sessions differ at all (F test, p < 0.05)",
     verdict="FLAG",
     between=0.1,
+    doubt="sessions differ more than repeats",
+    remedy=Remedy.IDLE,
 )
 def sessions(evidence: Evidence) -> Finding:
     """Split the variance of each setting between and within sessions."""

@@ -14,6 +14,7 @@ from savemark.records.naming import PLAIN
     "What compression costs is shown",
     rule="codecs that compute, and no CPU-seconds or number of cores beside their times",
     verdict="NOTE",
+    note="the cost of compression is not recorded",
 )
 def cost_shown(evidence: Evidence) -> Finding:
     """Note codecs whose CPU time nobody recorded."""
@@ -40,6 +41,7 @@ def cost_shown(evidence: Evidence) -> Finding:
     "several NUMA nodes, and where threads ran not recorded; a GPU on another node than the disk",
     verdict="NOTE",
     applies="L",
+    note="not all processors could be used",
 )
 def near(evidence: Evidence) -> Finding:
     """Note workers that a cpuset or a quota makes share processors which lie idle."""

@@ -30,6 +30,17 @@ class Verdict(StrEnum):
         return self in (Verdict.BLOCK, Verdict.FLAG, Verdict.NOTE)
 
 
+class Remedy(StrEnum):
+    """What is still open calls for."""
+
+    NOTHING = "nothing"
+    IDLE = "an idle machine"
+    REPEATS = "more repeats"
+    LONGER = "longer phases"
+    FINISH = "finish the run"
+    CHECK = "see the checks"
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What the checks look at: records and what was computed from them, nothing else."""
@@ -100,12 +111,23 @@ class Entry:
     limits: dict[str, float | None]  # what a study can set; None: not declared
     after_ranking: bool
     function: Check
+    # Its findings in a few words: what a FLAG says against the number itself ("" where it concerns
+    # what stands beside it), why a number with its BLOCK is invalid, and else what it is about.
+    doubt: str
+    blocked: str
+    note: str
+    remedy: Remedy  # that several checks share, or CHECK
+
+    @property
+    def about(self) -> str:
+        """What a finding that blocks nothing is about."""
+        return self.note or self.doubt or self.title
 
 
 _CHECKS: dict[str, Entry] = {}
 
 
-def check(
+def check(  # noqa: PLR0913  (all that is said of a check stands beside its function)
     identifier: str,
     title: str,
     *,
@@ -113,22 +135,42 @@ def check(
     verdict: str,
     applies: str = "L,I",
     after_ranking: bool = False,
+    doubt: str = "",
+    blocked: str = "see the checks",
+    note: str = "",
+    remedy: Remedy = Remedy.CHECK,
     **limits: float | None,
 ) -> Callable[[Check], Check]:
-    """Register a check; one that judges a claim runs after the blocks of the others are known.
+    """Register a check, with its words (see `Entry`) and what a study can set (`limits`).
 
-    `limits` are what a study can set, with their defaults.
+    One that judges a claim runs after the blocks of the others are known (`after_ranking`).
     """
 
     def register(function: Check) -> Check:
         if identifier in _CHECKS:
             raise ValueError(f"{identifier} is registered twice")
         _CHECKS[identifier] = Entry(
-            identifier, title, rule, verdict, applies, limits, after_ranking, function
+            identifier,
+            title,
+            rule,
+            verdict,
+            applies,
+            limits,
+            after_ranking,
+            function,
+            doubt,
+            blocked,
+            note,
+            remedy,
         )
         return function
 
     return register
+
+
+def registered(identifier: str) -> Entry:
+    """Return a check by its id."""
+    return _CHECKS[identifier]
 
 
 def catalogue() -> list[Entry]:

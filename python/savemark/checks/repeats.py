@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from savemark.checks.registry import Evidence, Finding, Verdict, check
+from savemark.checks.registry import Evidence, Finding, Remedy, Verdict, check
 from savemark.checks.wording import count, difference, keys, listing, settings
 from savemark.stats import TOTAL, Ranking, TargetResult
 from savemark.stats.contrasts import LEAST
@@ -31,6 +31,7 @@ def _rankings(evidence: Evidence) -> list[Ranking]:
     rule="below 6 repeats every test supposes something of the noise; below 3 there is none",
     verdict="NOTE; without a test all are tied",
     after_ranking=True,
+    remedy=Remedy.REPEATS,
 )
 def enough(evidence: Evidence) -> Finding:
     """Say what these repeats allow to be claimed of the best setting, and on what supposition."""
@@ -65,6 +66,7 @@ def enough(evidence: Evidence) -> Finding:
     "Tamhane's T2)",
     verdict='NOTE "tied with …"',
     after_ranking=True,
+    remedy=Remedy.REPEATS,
 )
 def distinguishable(evidence: Evidence) -> Finding:
     """State the group that the repeats cannot separate; the wording of the verdict rests on it."""
@@ -104,6 +106,7 @@ def _shown(rankings: list[Ranking]) -> str:
     "Not the best of several",
     rule="a number that is a minimum or maximum of several runs, or a choice made by such",
     verdict="FLAG",
+    doubt="the numbers are the best of several runs",
 )
 def not_the_best(evidence: Evidence) -> Finding:
     """Flag numbers that are the luckiest of several: the winner's curse."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from savemark.checks.registry import Evidence, Finding, Verdict, check
+from savemark.checks.registry import Evidence, Finding, Remedy, Verdict, check
 from savemark.checks.wording import listing, percent
 from savemark.records.timelines import timelines
 from savemark.stats import change_point, mann_kendall, median, two_modes
@@ -58,6 +58,8 @@ def _shorter(values: list[float]) -> list[float]:
     "(Bonferroni) and more than `change`; within long phases: PTS's 20 % range, 10 % slope",
     verdict="FLAG",
     change=0.1,
+    doubt="the speed changed during the run",
+    remedy=Remedy.IDLE,
 )
 def stationary(evidence: Evidence) -> Finding:
     """Test the trials, in the order in which they ran, and the inside of long phases."""
@@ -147,6 +149,8 @@ def _steady(rates: list[int]) -> bool:
     verdict="FLAG",
     fall=0.3,
     seconds=None,
+    doubt="the speed fell like that of a burst",
+    remedy=Remedy.IDLE,
 )
 def no_burst(evidence: Evidence) -> Finding:
     """Find rates that fall as the run goes on, and runs that end before a burst does."""

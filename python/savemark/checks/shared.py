@@ -22,6 +22,7 @@ UNFILLED = re.compile(r"\$\{\w+\}|\$[A-Za-z_]\w*|\{\{.*?\}\}|%\(\w+\)s|<[A-Za-z_
     rule="two targets are the same place, or one lies in the other; a variable in a target or a "
     "command was never filled in, so that all runs share one name",
     verdict="BLOCK",
+    blocked="runs share a place",
 )
 def apart(evidence: Evidence) -> Finding:
     """Block what may have read, or written over, the files of something else."""

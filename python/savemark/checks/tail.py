@@ -18,6 +18,7 @@ TAIL_TIME = 0.10
     "No straggler",
     rule="last worker / first worker > 1.1, or the last 5 % of the bytes take > 10 % of the time",
     verdict="NOTE",
+    note="workers did not end together",
 )
 def together(evidence: Evidence) -> Finding:
     """Show both times where the last worker ended clearly after the first one."""

@@ -13,6 +13,7 @@ from savemark.checks.wording import count, keys, settings
     "One time base",
     rule="thread-seconds beside wall seconds in one run; Σ thread time > threads × wall time",
     verdict="BLOCK of what is summed over threads",
+    blocked="times of two kinds are mixed",
 )
 def one_base(evidence: Evidence) -> Finding:
     """Block times that were summed over threads: they may not stand beside wall time.

@@ -16,6 +16,8 @@ from savemark.records.io500 import MILD
     rule="IO500 [INVALID], fio error ≠ 0, IOR WARNING or ERROR, an ERROR of elbencho's workers, "
     "warp errors > 0, and the like",
     verdict="BLOCK; FLAG where a run of IO500 here was only too short for its rules, or in memory",
+    doubt="the tool does not stand by its result",
+    blocked="the tool called it invalid",
 )
 def valid(evidence: Evidence) -> Finding:
     """Block what its own tool called invalid."""
@@ -71,6 +73,7 @@ def _of_io500(evidence: Evidence) -> Finding | None:
     "The environment is recorded",
     rule="version of the tool, kernel, processor, filesystem, and the file's digest",
     verdict="FLAG",
+    note="the environment is not recorded",
 )
 def described(evidence: Evidence) -> Finding:
     """List what nobody will be able to look up later."""

@@ -28,6 +28,7 @@ SLIPS = {
     rule="printed rate = bytes / time = operations × transfer size, each within 2 %; a printed "
     "score is that of its phases; a table's rates are those of the runs beside it",
     verdict="BLOCK",
+    blocked="the arithmetic does not hold",
 )
 def consistent(evidence: Evidence) -> Finding:
     """Recompute what the tool printed from the other numbers that it printed."""
@@ -127,6 +128,7 @@ def _off(rows: pl.DataFrame, name: str, what: str) -> Finding:
     "labels (SHA-256)",
     verdict="BLOCK",
     applies="I",
+    blocked="the label is not what ran",
 )
 def labelled(evidence: Evidence) -> Finding:
     """Block series whose label is contradicted by the command, or that are the same file twice."""

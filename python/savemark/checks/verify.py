@@ -13,6 +13,7 @@ from savemark.checks.wording import count, keys, settings
     "Restores were verified",
     rule="no checksum, comparison or sign of life after a restore",
     verdict="FLAG",
+    doubt="what was restored was not verified",
 )
 def verified(evidence: Evidence) -> Finding:
     """Flag restores that nothing was compared with."""

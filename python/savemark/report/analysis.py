@@ -7,8 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from savemark.advice import doubts
-from savemark.checks import Evidence, Finding, Verdict, run_checks
+from savemark.checks import Evidence, Finding, Verdict, registered, run_checks
 from savemark.checks.repeats import leader
 from savemark.records import Run, phases, read_run
 from savemark.records.ranked import ranks
@@ -200,7 +199,7 @@ class Analysis:
             return "invalid", "invalid: no trial finished"
         blocks = [f for f in self.fired if f.verdict is Verdict.BLOCK]
         if blocks:
-            return "invalid", f"invalid: {blocks[0].id} {doubts.forbidden(blocks[0].id)}"
+            return "invalid", f"invalid: {blocks[0].id} {registered(blocks[0].id).blocked}"
         if any(f.id == "HC-25" and f.verdict is Verdict.FLAG for f in self.fired):
             return "invalid", "[INVALID] by IO500's rules; its speeds are a measurement"
         parts = []

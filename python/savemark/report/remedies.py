@@ -6,41 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from savemark.advice.doubts import DOUBTS, OF_CODECS, forbidden
-from savemark.checks import Finding, Verdict
+from savemark.checks import Finding, Remedy, Verdict, registered
 from savemark.report.analysis import Analysis
 
 # The remedies that several checks share; a finding of another check keeps its own.
-IDLE, REPEATS, LONGER = "an idle machine", "more repeats", "longer phases"
-KINDS = {
-    "HC-15": IDLE,
-    "HC-19": IDLE,
-    "HC-31": IDLE,
-    "HC-34": IDLE,
-    "HC-37": IDLE,
-    "HC-03": REPEATS,
-    "HC-17": REPEATS,
-    "HC-18": REPEATS,
-    "HC-13": LONGER,
-    "HC-14": LONGER,
-}
 REMEDIES = {
-    IDLE: "Stop what else runs here, and run again.",
-    REPEATS: "More repeats (--repeats) would tell.",
-    LONGER: "A larger state (--size) makes the phases longer.",
-}
-# What a finding is about, in a list of caveats; those of a verdict have words of their own.
-WORDS = {
-    "HC-08": "a limit is set for the device",
-    "HC-12": "settings promise different things",
-    "HC-20": "trials failed or are missing",
-    "HC-24": "the environment is not recorded",
-    "HC-26": "more threads than processors",
-    "HC-29": "workers did not end together",
-    "HC-30": "not all processors could be used",
-    "HC-35": "latencies leave out the waiting",
-    "HC-36": "every operation was logged",
-    "HC-39": "the cost of compression is not recorded",
+    Remedy.IDLE: "Stop what else runs here, and run again.",
+    Remedy.REPEATS: "More repeats (--repeats) would tell.",
+    Remedy.LONGER: "A larger state (--size) makes the phases longer.",
 }
 # What an answer says itself: how many repeats there are, and which settings are as fast.
 ANSWERED = ("HC-17", "HC-18")
@@ -74,32 +47,31 @@ def messages(fired: Sequence[Finding]) -> list[Message]:
     """Return findings merged by their remedy, in the order given."""
     groups: dict[str, list[Finding]] = {}
     for finding in fired:
-        kind = KINDS.get(finding.id) if finding.verdict is not Verdict.BLOCK else None
-        groups.setdefault(kind or finding.id, []).append(finding)
-    return [_message(kind, found) for kind, found in groups.items()]
+        groups.setdefault(_remedy(finding) or finding.id, []).append(finding)
+    return [_message(found) for found in groups.values()]
 
 
-def _message(kind: str, found: Sequence[Finding]) -> Message:
+def _remedy(finding: Finding) -> Remedy | None:
+    """The remedy that a finding shares with others; None of one that has its own."""
+    remedy = registered(finding.id).remedy
+    return remedy if remedy in REMEDIES and finding.verdict is not Verdict.BLOCK else None
+
+
+def _message(found: Sequence[Finding]) -> Message:
     worst = min((f.verdict for f in found), key=list(Verdict).index)
-    ids = tuple(finding.id for finding in found)
-    if len(found) == 1:
-        (only,) = found
-        cause = first_sentence(only.cause)
-        seen = _short(first_sentence(only.evidence), 2 * LONGEST)
-        seen = f"{seen}: {_small(cause)}." if cause else f"{seen}."
-        remedy = REMEDIES.get(kind) or (f"{first_sentence(only.fix)}." if only.fix else "")
-        return Message(kind if kind in REMEDIES else _words(only), worst, ids, seen, remedy)
-    seen = "; ".join(_short(first_sentence(f.evidence), LONGEST) for f in found)
-    return Message(kind, worst, ids, f"{seen}.", REMEDIES[kind])
-
-
-def _words(finding: Finding) -> str:
-    """What one finding is about, without its id."""
-    if finding.verdict is Verdict.BLOCK:
-        return forbidden(finding.id)
-    known = (DOUBTS | OF_CODECS).get(finding.id)
-    said = known.reason.removesuffix(f" ({finding.id})") if known else finding.title
-    return WORDS.get(finding.id, said)
+    ids, shared = tuple(finding.id for finding in found), _remedy(found[0])
+    if shared and len(found) > 1:
+        seen = "; ".join(_short(first_sentence(f.evidence), LONGEST) for f in found)
+        return Message(shared, worst, ids, f"{seen}.", REMEDIES[shared])
+    (only,) = found
+    cause = first_sentence(only.cause)
+    seen = _short(first_sentence(only.evidence), 2 * LONGEST)
+    seen = f"{seen}: {_small(cause)}." if cause else f"{seen}."
+    if shared:
+        return Message(shared, worst, ids, seen, REMEDIES[shared])
+    check = registered(only.id)
+    kind = check.blocked if only.verdict is Verdict.BLOCK else check.about
+    return Message(kind, worst, ids, seen, f"{first_sentence(only.fix)}." if only.fix else "")
 
 
 def first_sentence(text: str) -> str:
