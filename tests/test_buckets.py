@@ -190,14 +190,15 @@ def test_a_state_in_memory_comes_back_from_a_bucket(run):
 
 TWINS = """
 import savemark
-from savemark.checkpoint import places
+from savemark import places
+from savemark.checkpoint.listing import retain
 url, several = "s3://bucket/twins", []
 for time in ("20250101T000000.000000Z", "20260101T000000.000000Z"):
     savemark.save({"step": 7}, f"{url}/00000001-{time}-savemark")
     several.append(places.at(f"{url}/00000001-{time}-savemark"))
 place = places.at(url)
-assert place.retain(several[0], 1) == ([], [])
-assert place.retain(several[1], 1) == ([several[0].name], [])
+assert retain(place, several[0], 1) == ([], [])
+assert retain(place, several[1], 1) == ([several[0].name], [])
 assert savemark.restore(url) == {"step": 7}
 """
 

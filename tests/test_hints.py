@@ -85,7 +85,9 @@ def test_the_checks_name_options_that_a_run_has():
     assert unknown(found, CHECKS) == {}
 
 
-@pytest.mark.parametrize("folder", ["run", "study", "stats", "report", "advice", "checkpoint"])
+@pytest.mark.parametrize(
+    "folder", ["run", "study", "stats", "report", "advice", "checkpoint", "places"]
+)
 def test_every_other_message_names_options_of_some_command(folder):
     from savemark.cli import COMMANDS
 

@@ -6,12 +6,12 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from savemark import limits
-from savemark.run import workspace
+from savemark.places import Directory
+from savemark.places.place import MARKER
 
 ZSTD = b"\x28\xb5\x2f\xfd"
 MOST_KIB = 512 << 10
@@ -192,6 +192,6 @@ def test_a_level_that_holds_half_a_number_is_a_text(tmp_path):
 def test_a_fifo_that_looks_like_a_marker_is_no_workspace(tmp_path):
     folder = tmp_path / "savemark-1"
     folder.mkdir()
-    os.mkfifo(folder / workspace.MARKER)
-    assert workspace.owner(folder) is None
-    assert workspace.stale(Path(tmp_path)) == []
+    os.mkfifo(folder / MARKER)
+    assert Directory(folder).owner() is None
+    assert Directory(tmp_path).stale() == []

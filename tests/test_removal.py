@@ -12,8 +12,9 @@ import pytest
 
 import needs
 from savemark.errors import SavemarkError
-from savemark.run import mounts, workspace
-from savemark.run.removal import mounted_below, remove_tree
+from savemark.places import Directory
+from savemark.places.removal import mounted_below, remove_tree
+from savemark.run import mounts
 from savemark.run.target import Target
 from waiting import LIMIT_S
 
@@ -112,15 +113,16 @@ def test_starts_at_once_do_not_remove_each_others_folders(temporary):
     program = f"""
 import sys, tempfile
 from pathlib import Path
-from savemark.run import mounts, workspace
+from savemark.places import Directory
+from savemark.run import mounts
 tempfile.tempdir = {str(temporary)!r}
 for number in range(40):
     mounts.sweep()
     folder = Path(tempfile.tempdir) / f"savemark-mounts-{{sys.argv[1]}}-{{number}}"
-    lock = workspace.make(folder, folder.name.removeprefix("savemark-"), 0o700)
+    lock = Directory(folder).make(0o700)
     mounts.sweep()
-    assert workspace.owner(folder).alive, folder
-    workspace.remove(folder)
+    assert Directory(folder).owner().alive, folder
+    Directory(folder).remove_owned()
 """
     words = [sys.executable, "-c", program]
     started = [subprocess.Popen([*words, str(n)], stderr=subprocess.PIPE) for n in range(3)]
@@ -143,7 +145,8 @@ def test_what_is_mounted_in_a_stale_folder_keeps_its_files(temporary, mount, kin
 
 @pytest.mark.parametrize("kind", ["tmpfs", "bind"])
 def test_what_is_mounted_in_a_workspace_keeps_its_files(place, mount, temporary, kind):
-    with pytest.raises(OSError, match="unmount it"), workspace.open_workspace(place, "id") as made:
+    with pytest.raises(OSError, match="unmount it"), Directory(place).workspace("id") as folder:
+        made = folder.path
         (made / "shard").touch()
         file = mount(kind, made / "deep" / "other")
     assert file.read_text() == "of the user"
@@ -161,7 +164,7 @@ def test_a_stale_mountpoint_is_unmounted_and_removed(temporary, mount):
 def test_what_is_mounted_after_the_look_keeps_its_files(temporary, mount, monkeypatch):
     made = folder_of(temporary)
     file = mount("tmpfs", made / "other")
-    monkeypatch.setattr("savemark.run.removal.mounted_below", lambda _: [])
+    monkeypatch.setattr("savemark.places.removal.mounted_below", lambda _: [])
     with pytest.raises(OSError, match="unmount it"):
         remove_tree(made)
     assert file.read_text() == "of the user"
@@ -197,8 +200,8 @@ def test_a_marker_that_says_nothing_makes_no_folder_ours(place, text):
     folder = place / "savemark-x"
     folder.mkdir()
     (folder / ".savemark").write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert workspace.owner(folder) is None
-    workspace.remove(folder)
+    assert Directory(folder).owner() is None
+    Directory(folder).remove_owned()
     assert folder.exists()
 
 
@@ -206,8 +209,8 @@ def test_a_marker_that_is_a_fifo_is_none_and_nobody_waits(place):
     folder = place / "savemark-x"
     folder.mkdir()
     os.mkfifo(folder / ".savemark")
-    code = "import sys; from pathlib import Path; from savemark.run.workspace import owner\n"
-    code += "print(owner(Path(sys.argv[1])))"
+    code = "import sys; from savemark.places import Directory\n"
+    code += "print(Directory(sys.argv[1]).owner())"
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder)],
         capture_output=True,

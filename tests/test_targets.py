@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from savemark.errors import SavemarkError
+from savemark.places import Directory
+from savemark.places.place import MARKER
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def test_arguments_that_cannot_be_meant(target):
 
 
 def check(target, path):
-    return target.check(target.Target("x", path))
+    return [str(folder) for folder in target.Target("x", path).place.leftovers()]
 
 
 def test_a_missing_directory_is_a_usage_error_with_the_fix(target, tmp_path):
@@ -101,11 +103,10 @@ def test_a_place_without_room_is_refused(target, place):
 
 
 def test_the_workspace_is_removed_and_nothing_else(engine, place):
-    from savemark.run.workspace import MARKER, open_workspace
-
     (place / "savemark-other").mkdir()
     (place / "savemark-other" / "precious").write_text("")
-    with open_workspace(place, "id1") as workspace:
+    with Directory(place).workspace("id1") as made:
+        workspace = made.path
         assert json.loads((workspace / MARKER).read_text())["run_id"] == "id1"
         (workspace / "deep").mkdir()
         (workspace / "deep" / "shard").write_text("x")
@@ -115,17 +116,13 @@ def test_the_workspace_is_removed_and_nothing_else(engine, place):
 
 
 def test_the_workspace_is_removed_when_the_run_fails(engine, place):
-    from savemark.run.workspace import open_workspace
-
-    with pytest.raises(OSError, match="disk"), open_workspace(place, "id1"):
+    with pytest.raises(OSError, match="disk"), Directory(place).workspace("id1"):
         raise OSError("disk")
     assert not list(place.iterdir())
 
 
 def test_a_living_run_keeps_others_out(target, place):
-    from savemark.run.workspace import open_workspace
-
-    with open_workspace(place, "id1"):
+    with Directory(place).workspace("id1"):
         error = stop(check, target, place)
         assert error.exit_code == 5
         assert f"another savemark run (pid {os.getpid()}" in error.message
@@ -140,28 +137,22 @@ def stale(place, run_id="old", said="old"):
 
 
 def test_what_a_killed_run_left_can_be_removed(target, place):
-    from savemark.run import workspace
-
     folder = stale(place)
     assert check(target, place) == [str(folder)]
-    workspace.remove(folder)
+    Directory(folder).remove_owned()
     assert not folder.exists()
 
 
 def test_a_folder_with_anothers_marker_is_not_ours(target, place):
-    from savemark.run import workspace
-
     folder = stale(place, run_id="copy", said="original")
     assert stop(check, target, place).exit_code == 5
-    workspace.remove(folder)
+    Directory(folder).remove_owned()
     assert folder.exists()
     (place / "savemark-link").symlink_to(folder)
-    assert workspace.owner(place / "savemark-link") is None
+    assert Directory(place / "savemark-link").owner() is None
 
 
 def test_ranks_that_have_not_ended_yet_do_not_keep_the_workspace(place, monkeypatch):
-    from savemark.run import workspace
-
     folder, rmdir, unlink = stale(place), Path.rmdir, os.unlink
     late, early = [folder / "made after the last look"], [folder / "removed after the first look"]
 
@@ -179,5 +170,5 @@ def test_ranks_that_have_not_ended_yet_do_not_keep_the_workspace(place, monkeypa
     monkeypatch.setattr(Path, "rmdir", after_another_made_one)
     monkeypatch.setattr(os, "unlink", after_another_removed_it)
     early[0].touch()
-    workspace.remove(folder)
+    Directory(folder).remove_owned()
     assert not folder.exists() and not late and not early

@@ -206,10 +206,10 @@ def test_a_disk_that_is_not_there_is_told(server, tmp_path):
 
 
 def test_what_a_killed_run_left_on_a_disk_goes(tmp_path):
-    from savemark.run import workspace
+    from savemark.places import Directory
 
     left = tmp_path / "savemark-old"
     left.mkdir()
     (left / ".savemark").write_text('{"run_id": "old", "pid": 99999999, "host": "here"}')
     (tmp_path / "savemark-notes").mkdir()
-    assert workspace.stale(tmp_path) == [left]
+    assert [folder.path for folder in Directory(tmp_path).stale()] == [left]

@@ -11,7 +11,8 @@ import pytest
 
 import foreign
 from savemark.errors import SavemarkError
-from savemark.run import memory, workspace
+from savemark.places import Directory
+from savemark.run import memory
 from waiting import until
 
 MIB = 1 << 20
@@ -286,9 +287,13 @@ time.sleep(600)
 """
 
 
+def left_in_memory():
+    return {folder.path for folder in Directory(memory.PLACE).stale()}
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_no_process_outlives_a_run(start, study, place, tmp_path, monkeypatch, number):
-    mark, before = tmp_path / "pid", set(workspace.stale(memory.PLACE))
+    mark, before = tmp_path / "pid", left_in_memory()
     stand_in(tmp_path, monkeypatch, "dd", SLEEPS.format(mark=str(mark)))
     process = start("run", study, place, "--out", "out", "--tool", "dd")
 
@@ -300,10 +305,10 @@ def test_no_process_outlives_a_run(start, study, place, tmp_path, monkeypatch, n
     process.send_signal(number)
     process.communicate(timeout=300)
     until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in _state(pid))
-    left = [path for path in set(workspace.stale(memory.PLACE)) - before if "-tool-" in path.name]
+    left = [path for path in left_in_memory() - before if "-tool-" in path.name]
     assert len(left) == (number == signal.SIGKILL)
     with memory.folder() as made:
-        assert workspace.owner(Path(made)).alive
+        assert Directory(made).owner().alive
         assert not any(path.exists() for path in left), "the next trial gives back what was left"
     assert not Path(made).exists()
 

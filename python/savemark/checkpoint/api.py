@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar, Unpack
 
-from savemark.checkpoint import changed, filling, index, nodes, places, transfer
+from savemark import places
+from savemark.checkpoint import changed, filling, index, listing, nodes, transfer
 from savemark.checkpoint import ranks as several
 from savemark.checkpoint.options import RestoreOptions, SaveOptions, spelt_out
-from savemark.checkpoint.place import Place
 from savemark.errors import SavemarkError, from_exception, usage
+from savemark.places import Place
 
 Json = dict[str, Any]
 Result = TypeVar("Result")
@@ -112,7 +113,7 @@ def restore(
 
     def read() -> Any:
         _rank(ranks, "restore")
-        where = _place(url, options).newest()
+        where = listing.newest(_place(url, options))
         trial = where.trial(options)
         found = engine.read_index(trial)
         if found is None:
@@ -157,7 +158,7 @@ def _check_owner(where: Place, options: Any, mine: tuple[int, int]) -> None:
     import savemark._engine as engine
 
     try:
-        found = engine.read_index(where.newest().trial({**options, "codec": None}))
+        found = engine.read_index(listing.newest(where).trial({**options, "codec": None}))
     except Exception as error:
         known = from_exception(error)
         if known is None or known.kind not in ("usage", "corrupt"):

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypedDict, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
+
+from savemark.places.bucket import RequestLimits
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class RequestLimits(TypedDict, total=False):
-    """How long a server may take to answer."""
-
-    retries: int
-    timeout: float | str
 
 
 class RestoreOptions(RequestLimits, total=False):
@@ -52,7 +47,7 @@ OF_A_STATE = ("in_place", "staging")
 
 
 def names(options: type, *, of_files: bool = True) -> tuple[str, ...]:
-    """Return the names of options, patience last; `of_files` leaves out what files do not have."""
+    """Return the names of options, those of requests last; `of_files`: only what files have."""
     every = options.__annotations__
     last = [name for name in every if name in RequestLimits.__annotations__]
     wanted = [*(name for name in every if name not in last), *last]

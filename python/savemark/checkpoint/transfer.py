@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from savemark.checkpoint import places
-from savemark.checkpoint.place import Place
+from savemark import places
+from savemark.checkpoint import listing
 from savemark.errors import usage
+from savemark.places import Place
 
 Json = dict[str, Any]
 Progress = Callable[[Json], object]
@@ -28,16 +29,16 @@ def save(url: str, write: Writer, options: Mapping[str, object], keep: int | Non
     where = places.at(url, options)
     engine.resolve(where.trial(options))  # a wrong option is told before anything is made
     if keep is None:
-        where.check_single()
+        listing.check_single(where)
         with where.new():
             return report(where, json.loads(write(where.trial(options))))
-    where.check_many()
+    listing.check_many(where)
     with where.new(), where.locked():
-        one = where.another()
+        one = listing.another(where)
         with one.new():
             made = report(one, json.loads(write(one.trial(options))))
         # The new one is complete: whatever happens now, it stays.
-        made["removed"], notes = where.retain(one, keep)
+        made["removed"], notes = listing.retain(where, one, keep)
         made["path"]["notes"] += notes
     return made
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from savemark.checkpoint.options import RequestLimits, RestoreOptions, SaveOptions, names
+from savemark.checkpoint.options import RestoreOptions, SaveOptions, names
 from savemark.cli._print import echo, terminal
 from savemark.cli._trial import option
+from savemark.places.bucket import RequestLimits
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -31,11 +31,12 @@ def command(
     bucket unfinished uploads are aborted: their parts cost money and are in no listing.
     """
     import savemark._engine as engine
-    from savemark.checkpoint import places
+    from savemark import places
+    from savemark.checkpoint import listing
 
-    found = places.at(place, typed(options)).clean(
-        older_than_s=engine.parse_span(older_than or "24h"), dry_run=dry_run
-    )
+    where = places.at(place, typed(options))
+    older_than_s = engine.parse_span(older_than or "24h")
+    found = listing.clean(where, older_than_s=older_than_s, dry_run=dry_run)
     removed = [file for file in found if file["abandoned"]]
     left = [file for file in found if not file["abandoned"]]
     if as_json:

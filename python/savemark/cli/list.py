@@ -14,7 +14,7 @@ from savemark.cli._print import echo
 from savemark.cli._transfer import LookCommand, typed
 
 if TYPE_CHECKING:
-    from savemark.checkpoint.place import Entry
+    from savemark.checkpoint.listing import Entry
 
 
 @click.command("list", short_help="List the checkpoints in a directory or bucket.", cls=LookCommand)
@@ -26,12 +26,13 @@ def command(place: str, as_json: bool, **options: object) -> None:
     Where DEST is none and holds none that are numbered, those of the places directly in it are
     listed, by name. Data is not read: `savemark verify` does that.
     """
-    from savemark.checkpoint import places
+    from savemark import places
+    from savemark.checkpoint import listing
 
     where = places.at(place, typed(options))
-    entries, below = where.entries(), False
+    entries, below = listing.entries(where), False
     if not entries:
-        entries, below = where.inside(), True
+        entries, below = listing.inside(where), True
     rows = [_row(entry) for entry in entries]
     if as_json:
         echo(json.dumps(rows))

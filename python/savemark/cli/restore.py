@@ -11,8 +11,8 @@ from savemark.cli._options import json_option
 from savemark.cli._transfer import ReadCommand, alone, ranks_option, show, typed, watched
 
 if TYPE_CHECKING:
-    from savemark.checkpoint.place import Place
     from savemark.checkpoint.transfer import Progress
+    from savemark.places import Place
 
 
 @click.command(
@@ -47,7 +47,8 @@ def command(
     byte is verified. With DEST its images are written there, as `criu restore` reads them.
     """
     import savemark._engine as engine
-    from savemark.checkpoint import places, transfer
+    from savemark import places
+    from savemark.checkpoint import listing, transfer
     from savemark.errors import usage
 
     alone(ranks, "restore")
@@ -60,7 +61,7 @@ def command(
         places.check_apart(source, destination, "the checkpoint")
     said = typed(options)
     given = places.at(source, said)
-    where = given.newest()
+    where = listing.newest(given)
     trial = where.trial(said)
     with watched() as progress:
         pid = started = None

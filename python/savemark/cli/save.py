@@ -137,8 +137,8 @@ def _said(
 
 def _check_source(source: str, where: str) -> None:
     """Refuse what is not there, and a place inside what is to be saved."""
-    from savemark.checkpoint.places import check_apart
     from savemark.errors import usage
+    from savemark.places import check_apart
 
     if not os.path.lexists(source):
         raise usage(f"there is no file or directory {source}", "check the path")

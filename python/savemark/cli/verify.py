@@ -16,11 +16,12 @@ from savemark.cli._transfer import ReadCommand, show, typed, watched
 def command(source: str, as_json: bool, **options: object) -> None:
     """Read the checkpoint SRC (of several, the newest complete one) and check every byte."""
     import savemark._engine as engine
-    from savemark.checkpoint import places, transfer
+    from savemark import places
+    from savemark.checkpoint import listing, transfer
 
     said = typed(options)
     given = places.at(source, said)
-    where = given.newest()
+    where = listing.newest(given)
     with watched() as progress:
         found = engine.verify(where.trial(said), progress)
     done = transfer.report(where, json.loads(found))

@@ -10,10 +10,10 @@ from typing import Any
 
 import savemark._engine as engine
 from savemark.errors import SavemarkError
+from savemark.places.place import MARKER
 from savemark.records.evidence import READS, WRITES
 from savemark.run.mounts import Supervisor
 from savemark.run.target import Target
-from savemark.run.workspace import MARKER
 
 Json = dict[str, Any]
 
@@ -76,7 +76,7 @@ class Around:
     def _one(self, path: Path) -> int:
         """Return when the object of a file was there with the right size, its hash compared."""
         folder, _, name = f"{self.bucket}/{path.relative_to(self.folder)}".rpartition("/")
-        bucket, size = engine.Bucket(folder, **self.target.patience), path.stat().st_size
+        bucket, size = engine.Bucket(folder, **self.target.limits), path.stat().st_size
         until = time.monotonic() + MOST_S
         wanted: str | None = None
         while time.monotonic() < until:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
+from savemark import places
 from savemark.capture import end_of
-from savemark.checkpoint.places import patience
-from savemark.run import child, memory, place
+from savemark.run import child, memory
 from savemark.run.phases import Phase
 from savemark.study.keys import Trial, split_ours
 from savemark.tools import commands
@@ -44,7 +44,7 @@ class Foreign:
         started_unix_ns, start_ns = time.time_ns(), time.monotonic_ns()
         tool, target = str(trial["tool"]), str(trial["target"])
         with (
-            place.below(target, patience(trial)) as here,
+            places.at(target, trial).scratch() as here,
             memory.folder(trial.get("disk")) as source,
         ):
             asked = split_ours(trial)[0]

@@ -18,7 +18,7 @@ from pathlib import Path
 import savemark._engine as engine
 from savemark.errors import refused, usage
 from savemark.gpus import is_on_gpus
-from savemark.run import workspace
+from savemark.places import Directory
 from savemark.tools.commands._bucket import total
 from savemark.tools.commands.aws import CONFIG
 from savemark.tools.commands.job import Job, Step
@@ -35,12 +35,12 @@ def folder(disk: str | None = None) -> Iterator[str]:
     Memory that a killed run left is given back first.
     """
     memory = PLACE if PLACE.is_dir() and os.access(PLACE, os.W_OK) else Path(tempfile.gettempdir())
-    where = Path(disk) if disk else memory
-    for left in workspace.stale(where, KIND):
+    where = Directory(disk or memory)
+    for left in where.stale(KIND):
         with suppress(PermissionError):  # another user's
-            workspace.remove(left)
-    with workspace.open_workspace(where, f"{KIND}{secrets.token_hex(4)}") as made:
-        made.chmod(0o700)
+            left.remove_owned()
+    with where.workspace(f"{KIND}{secrets.token_hex(4)}") as made:
+        made.path.chmod(0o700)
         yield str(made)
 
 

@@ -3,7 +3,7 @@
 A supervisor (`supervisor.py`) holds the mounts. It takes them down when the run ends, even if that
 is by kill -9; what a killed supervisor leaves, the next run that mounts clears away (`sweep`).
 
-All of it is in one folder of the run, which has the marker of a workspace (`workspace.py`). The run
+All of it is in one folder of the run, which has the marker of a run's folder (`places/`). The run
 and its supervisor hold the marker's lock: so a folder whose lock is free belongs to nobody.
 """
 
@@ -25,8 +25,8 @@ from typing import Any
 
 from savemark import capture
 from savemark.errors import SavemarkError, usage
-from savemark.run import workspace
-from savemark.run.removal import is_mounted
+from savemark.places import Directory
+from savemark.places.removal import is_mounted
 from savemark.run.supervisor import BUSY_S
 from savemark.run.target import KIND, POINT, Target, mountpoint
 from savemark.study.mounts import NATIVE, Mount
@@ -60,7 +60,7 @@ class Supervisor:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._mounts = folder, 0
-        self._lock = workspace.make(folder, folder.name.removeprefix(workspace.PREFIX), 0o700)
+        self._lock = Directory(folder).make(0o700)
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "savemark.run.supervisor", str(folder)],
@@ -71,7 +71,7 @@ class Supervisor:
                 pass_fds=[self._lock],
             )
         except BaseException:
-            workspace.remove(folder)
+            Directory(folder).remove_owned()
             os.close(self._lock)
             raise
 
@@ -155,10 +155,10 @@ def sweep() -> None:
 
     One that lives, or whose run lives, holds its lock, and does it itself.
     """
-    for folder in workspace.stale(Path(tempfile.gettempdir()), KIND):
-        with contextlib.suppress(OSError), workspace.claimed(folder) as ours:
-            if ours and folder.lstat().st_uid == os.getuid():
-                _take_down(folder)
+    for folder in Directory(tempfile.gettempdir()).stale(KIND):
+        with contextlib.suppress(OSError), folder.claimed() as ours:
+            if ours and folder.path.lstat().st_uid == os.getuid():
+                _take_down(folder.path)
 
 
 def _take_down(folder: Path) -> None:
@@ -169,4 +169,4 @@ def _take_down(folder: Path) -> None:
             if is_mounted(point):
                 with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                     capture.run([*words, str(point)], limit_s=BUSY_S)
-    workspace.remove(folder)
+    Directory(folder).remove_owned()

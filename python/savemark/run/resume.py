@@ -20,7 +20,7 @@ from savemark.run.repeats import next_block
 from savemark.run.request import Request
 from savemark.run.runner import Runner
 from savemark.run.start import Outcome, open_disks, open_targets
-from savemark.run.target import Target, patient
+from savemark.run.target import Target, limited
 from savemark.run.watcher import Watcher
 from savemark.signals import stop_in_order
 from savemark.study.keys import Keys
@@ -40,7 +40,7 @@ def resume(path: Path, request: Request, watcher: Watcher, ranks: Lead | None = 
         head = folder.head
         _whole(path, head)
         targets = [Target.from_json(item) for item in head["targets"]]
-        targets = patient(targets, Study.from_json(head["study"]))
+        targets = limited(targets, Study.from_json(head["study"]))
         _same_ranks(head, request)
         _same_study(head, request, keys)
         _same_targets(targets, request, head["study"].get("mounts") or [])

@@ -12,9 +12,10 @@ from typing import Any
 
 import savemark._engine as engine
 from savemark.errors import usage
+from savemark.places import Directory
 from savemark.ranks.lead import Lead
 from savemark.records import versions
-from savemark.run import history, posix_probe, rest, wheels, workspace
+from savemark.run import history, posix_probe, rest, wheels
 from savemark.run import target as place
 from savemark.run.entries import opening
 from savemark.run.folder import RunFolder
@@ -58,10 +59,10 @@ def preview(request: Request, *, elsewhere: bool = False) -> Forecast:
     keys = Keys.load()
     request = request.mounting(keys)
     study = request.prepare(keys)
-    request = replace(request, targets=place.patient(request.targets, study))
+    request = replace(request, targets=place.limited(request.targets, study))
     for target in request.targets:
         if not target.mount and not elsewhere:
-            place.check(target)
+            target.place.leftovers()
     labels = [target.label for target in request.targets]
     if not elsewhere:
         commands.require(study.tools(labels))
@@ -80,7 +81,7 @@ def start(request: Request, watcher: Watcher, ranks: Lead | None = None) -> Outc
     keys = Keys.load()
     request = request.mounting(keys)
     study = request.prepare(keys)
-    request = replace(request, targets=place.patient(request.targets, study))
+    request = replace(request, targets=place.limited(request.targets, study))
     labels = [target.label for target in request.targets]
     commands.require(study.tools(labels))
     run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
@@ -156,7 +157,7 @@ def open_targets(
     stack: ExitStack, targets: list[Target], run_id: str, watcher: Watcher, held_bytes: float
 ) -> dict[str, str]:
     """Check the targets, clear what killed runs of ours left, and make a folder in each."""
-    leftovers = [(target, place.check(target)) for target in targets]
+    leftovers = [(target, target.place.leftovers()) for target in targets]
     for target, stale in leftovers:
         for path in stale:
             place.remove(target, path)
@@ -181,10 +182,10 @@ def open_disks(stack: ExitStack, study: Study, run_id: str, watcher: Watcher) ->
         path = Path(disk).absolute()
         if not path.is_dir():
             raise usage(f"--disk {disk}: no such directory", f"mkdir -p {disk}")
-        for stale in workspace.stale(path):
-            workspace.remove(stale)
+        for stale in Directory(path).stale():
+            stale.remove_owned()
             watcher.note(f"removed {stale}, left by a savemark run that was killed")
-        made[disk] = str(stack.enter_context(workspace.open_workspace(path, run_id)))
+        made[disk] = str(stack.enter_context(Directory(path).workspace(run_id)))
     return made
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from savemark.capture import end_of
-from savemark.run import workspace
-from savemark.run.removal import is_mounted, remove_tree
+from savemark.places import Directory
+from savemark.places.removal import is_mounted, remove_tree
 
 MOST_S = 60.0  # that mounting takes, and a command that unmounts
 BUSY_S = 600.0  # the supervisor with one mount: every way to take it down has failed by then
@@ -169,7 +169,7 @@ def main() -> None:
         serve()
     finally:
         with contextlib.suppress(OSError):  # what is still mounted in it stays; the run says so
-            workspace.remove(folder)
+            Directory(folder).remove_owned()
 
 
 if __name__ == "__main__":

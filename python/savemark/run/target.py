@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,9 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from savemark.checkpoint.places import patience
 from savemark.errors import refused, usage
-from savemark.run import bucket, workspace
+from savemark.places import Bucket, Directory, Place
+from savemark.places.bucket import request_limits
+from savemark.places.place import PREFIX
 from savemark.study.mounts import Mount
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Target:
     url: str | None = None  # then `path` says nothing
     mount: Mount | None = None  # then `path` is where a bucket is mounted for the time of the run
     # How long a bucket may take to answer when it is looked at; not part of what it is.
-    patience: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    limits: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def at(cls, label: str, place: str) -> Target:
@@ -56,6 +56,12 @@ class Target:
     def name(self) -> str:
         """The directory or the URL."""
         return self.url or str(self.path)
+
+    @property
+    def place(self) -> Place:
+        """Where the run's folder is: below a mount it is marked in the bucket."""
+        url = self.mount.url if self.mount else self.url
+        return Bucket(url, self.limits) if url else Directory(self.path)
 
     @property
     def directory(self) -> str | None:
@@ -82,12 +88,7 @@ def mountpoint(label: str) -> Path:
     """
     safe = "".join(x if x.isascii() and x.isalnum() else "_" for x in label[:40])
     digest = hashlib.sha256(label.encode()).hexdigest()[:8]
-    return (
-        Path(tempfile.gettempdir())
-        / f"{workspace.PREFIX}{_mounts_id()}"
-        / f"{safe}-{digest}"
-        / POINT
-    )
+    return Path(tempfile.gettempdir()) / f"{PREFIX}{_mounts_id()}" / f"{safe}-{digest}" / POINT
 
 
 @cache
@@ -95,10 +96,10 @@ def _mounts_id() -> str:
     return f"{KIND}{secrets.token_hex(8)}"
 
 
-def patient(targets: Sequence[Target], study: Study) -> list[Target]:
-    """Return the targets, looked at with as much patience as the trials of the study have."""
-    said = patience({**study.defaults, **study.sections()[0].trial})
-    return [replace(target, patience=said) for target in targets]
+def limited(targets: Sequence[Target], study: Study) -> list[Target]:
+    """Return the targets with the time limits of requests that the trials of the study have."""
+    limits = request_limits({**study.defaults, **study.sections()[0].trial})
+    return [replace(target, limits=limits) for target in targets]
 
 
 def parse(arguments: tuple[str, ...]) -> tuple[str | None, list[Target]]:
@@ -141,64 +142,24 @@ def _target(argument: str) -> Target:
     return Target(label, Path(os.path.abspath(rest)))  # noqa: PTH100
 
 
-def check(target: Target) -> list[str]:
-    """Refuse a place that must not or cannot be measured, before anything is written.
-
-    Returns the folders that killed runs of ours left there.
-    """
-    if target.mount:
-        return bucket.check(target.mount.url, target.patience)
-    if target.url:
-        return bucket.check(target.url, target.patience)
-    path = target.path
-    try:
-        kind = path.stat().st_mode
-    except FileNotFoundError:
-        raise usage(f"{path} does not exist", f"mkdir -p {path}") from None
-    except OSError as error:
-        raise refused(f"{path} cannot be examined: {error.strerror}") from None
-    if stat.S_ISBLK(kind) or stat.S_ISCHR(kind):
-        raise refused(
-            f"{path} is a device; savemark never writes to a raw device",
-            "mount a filesystem from it and name a directory there",
-        )
-    if not stat.S_ISDIR(kind):
-        raise refused(f"{path} is not a directory", f"name the one it is in: {path.parent}")
-    if os.statvfs(path).f_flag & os.ST_RDONLY:
-        raise refused(f"{path} is on a read-only filesystem", "remount it, or choose another")
-    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise refused(f"you may not write in {path}", "check its owner and mode, or choose another")
-    return [str(folder) for folder in _leftovers(path)]
-
-
 @contextmanager
 def open_workspace(target: Target, run_id: str) -> Iterator[str]:
-    """Make the run's folder in the target for the time of the context."""
-    if target.mount:
-        # Marked in the bucket: an open file would keep the mount from being taken down.
-        with bucket.open_workspace(target.mount.url, run_id, target.patience) as folder:
-            yield _below_mount(target, folder)
-        _forget(target, folder)
-    elif target.url:
-        with bucket.open_workspace(target.url, run_id, target.patience) as folder:
-            yield folder
-    else:
-        with workspace.open_workspace(target.path, run_id) as path:
-            yield str(path)
+    """Make the run's folder in the target for the time of the context; yield its path or URL."""
+    with target.place.workspace(run_id) as folder:
+        yield _below_mount(target, folder.name) if target.mount else str(folder)
+    _forget(target, folder.name)
 
 
-def remove(target: Target, folder: str) -> None:
-    """Remove a folder of ours."""
-    if target.url or target.mount:
-        bucket.remove(folder, target.patience)
-        _forget(target, folder)
-    else:
-        workspace.remove(Path(folder))
+def remove(target: Target, folder: Place) -> None:
+    """Remove a run's folder in the target."""
+    folder.remove_owned()
+    _forget(target, folder.name)
 
 
 def _below_mount(target: Target, folder: str) -> str:
     """Return the directory that a folder of the bucket is; a mount may have to be told of it."""
-    path = target.path / folder.rsplit("/", 1)[-1]
+    # Marked in the bucket: an open file would keep the mount from being taken down.
+    path = target.path / folder
     path.mkdir(exist_ok=True)
     return str(path)
 
@@ -207,27 +168,7 @@ def _forget(target: Target, folder: str) -> None:
     """Remove what some mounts keep for a directory; of a mount that has cached it, nothing is."""
     if target.mount:
         with suppress(OSError):
-            (target.path / folder.rsplit("/", 1)[-1]).rmdir()
-
-
-def _leftovers(path: Path) -> list[Path]:
-    """Refuse a directory that holds anything but what killed runs of ours left."""
-    stale = []
-    for found in sorted(path.iterdir()):
-        owner = workspace.owner(found)
-        if owner is not None and owner.alive:
-            raise refused(
-                f"another savemark run (pid {owner.pid} on {owner.host}) is using {path}",
-                "wait until it has finished, or choose another directory",
-            )
-        if owner is not None:
-            stale.append(found)
-        elif found.name != "lost+found":
-            raise refused(
-                f"{path} is not empty (it holds {found.name})",
-                f"mkdir {path}/savemark && savemark run {path}/savemark",
-            )
-    return stale
+            (target.path / folder).rmdir()
 
 
 def check_room(target: Target, needed_bytes: float) -> None:

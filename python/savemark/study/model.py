@@ -10,7 +10,7 @@ from typing import Any
 
 from savemark import limits
 from savemark.errors import usage
-from savemark.places import CHUNK_BYTES
+from savemark.places.bucket import CHUNK_BYTES
 from savemark.records.naming import setting
 from savemark.study.keys import AUTO, Keys, Trial, tool_of
 from savemark.study.race import Race
