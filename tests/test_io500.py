@@ -231,12 +231,12 @@ TRIAL = {
 
 
 def step(**options):
+    from savemark import tools
     from savemark.study.keys import resolve
-    from savemark.tools import commands
-    from savemark.tools.commands.job import Job
+    from savemark.tools.job import Job
 
     trial = resolve({**TRIAL, **options}, "/mnt/x")
-    return commands.command("io500").steps(Job.sketch(trial, "/mnt/x"))[0]
+    return tools.command("io500").steps(Job.sketch(trial, "/mnt/x"))[0]
 
 
 def test_the_settings_that_its_program_is_given():

@@ -109,7 +109,7 @@ def test_the_users_own_configuration_of_aws_is_kept(bucket, tmp_path, monkeypatc
     """Part sizes go into a copy of it, in the profile that is in use."""
     foreign.need("aws")
     from savemark.run import memory
-    from savemark.tools.commands.job import Job, Step
+    from savemark.tools.job import Job, Step
 
     own = tmp_path / "config"
     own.write_text("[default]\nregion = here\n[profile work]\nregion = there\n")

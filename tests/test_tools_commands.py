@@ -11,13 +11,13 @@ URL = "s3://bucket/x"
 
 def steps(tool, target=HERE, **options):
     """The command lines of a trial, as a study would make it."""
+    from savemark import tools
     from savemark.study.keys import resolve
-    from savemark.tools import commands
-    from savemark.tools.commands.job import Job
+    from savemark.tools.job import Job
 
     storage = "object" if "://" in target else "posix"
     trial = resolve({"storage": storage, **options, "tool": tool}, target)
-    return commands.command(tool).steps(Job.sketch(trial, target))
+    return tools.command(tool).steps(Job.sketch(trial, target))
 
 
 def words(tool, target=HERE, **options):
@@ -325,16 +325,16 @@ def steps_or_check(tool, target, options):
 
 
 def test_a_misspelt_tool_has_a_nearest_one():
-    from savemark.tools import commands
+    from savemark import tools
 
     with pytest.raises(SavemarkError) as error:
-        commands.command("fioo")
+        tools.command("fioo")
     assert "`fio`" in error.value.hint
 
 
 def test_an_option_that_nobody_took_is_refused():
     """A new option of the engine is refused by every tool until somebody has thought of it."""
-    from savemark.tools.commands.job import Job
+    from savemark.tools.job import Job
 
     job = Job(
         {"tool": "dd", "workload": "sequential", "storage": "posix", "batch": 4}, HERE, "", ""

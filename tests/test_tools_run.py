@@ -59,7 +59,7 @@ def test_a_tool_writes_and_reads(place, tmp_path, tool):
 
 def test_the_version_is_that_of_the_tool():
     foreign.need("fio")
-    from savemark.tools.commands.version import version
+    from savemark.tools.version import version
 
     said = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True)
     assert version("fio") == said.stdout.strip()

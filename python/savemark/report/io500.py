@@ -19,7 +19,7 @@ from savemark.report.analysis import Analysis
 from savemark.report.document import BLANK, MISSING, Datum, Line, Table, quantity
 from savemark.report.words import two
 from savemark.tools import ENGINE
-from savemark.tools.commands.io500 import settings
+from savemark.tools.io500 import settings
 
 WORKLOAD = "io500"
 GIB = 2**30

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import savemark._engine as engine
+from savemark import tools
 from savemark.errors import SavemarkError, usage
 from savemark.run.request import Request
 from savemark.run.start import start
@@ -19,7 +20,7 @@ from savemark.run.target import Target
 from savemark.run.watcher import Watcher
 from savemark.study.keys import TOOL, Trial, resolve
 from savemark.study.model import Study
-from savemark.tools import ENGINE, commands
+from savemark.tools import ENGINE
 
 MIB = 1 << 20
 HEAD = "crosscheck.json"
@@ -81,7 +82,7 @@ def parts(wanted: Wanted) -> list[Part]:
         reasons = "; ".join(dict.fromkeys(why for part in made for why in part.refused.values()))
         raise usage(
             f"no tool is here to hold this program against: {reasons or 'none is on PATH'}",
-            f"install one of: {', '.join(commands.RUNNABLE)}",
+            f"install one of: {', '.join(tools.RUNNABLE)}",
         )
     return useful
 
@@ -184,7 +185,7 @@ def _has_uring() -> bool:
 def chosen(names: str | None) -> list[str]:
     """Return the tools asked for, or all that are here; one that is not is a usage error."""
     if names is None:
-        return commands.installed()
+        return tools.installed()
     asked = [name.strip() for name in names.split(",")]
-    commands.require(asked)
+    tools.require(asked)
     return asked

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
-from savemark import places
+from savemark import places, tools
 from savemark.capture import end_of
 from savemark.run import child, memory
 from savemark.run.phases import Phase
 from savemark.study.keys import Trial, split_ours
-from savemark.tools import commands
-from savemark.tools.commands.job import Job, Step
-from savemark.tools.commands.version import process_ns, version
+from savemark.tools.job import Job, Step
+from savemark.tools.version import process_ns, version
 
 Json = dict[str, Any]
 Progress = Callable[[Json], object]
@@ -52,7 +51,7 @@ class Foreign:
             scratch = Path(source) / "scratch"
             scratch.mkdir()
             job = Job({**resolved, "tool": tool}, here, str(scratch), source)
-            steps = commands.command(tool).steps(job)
+            steps = tools.command(tool).steps(job)
             witness = engine.Witness(None if job.in_bucket else here)
             conditions = json.loads(witness.conditions())
             phases = self._prepare(job, steps)

@@ -19,9 +19,9 @@ import savemark._engine as engine
 from savemark.errors import refused, usage
 from savemark.gpus import is_on_gpus
 from savemark.places import Directory
-from savemark.tools.commands._bucket import total
-from savemark.tools.commands.aws import CONFIG
-from savemark.tools.commands.job import Job, Step
+from savemark.tools._bucket import total
+from savemark.tools.aws import CONFIG
+from savemark.tools.job import Job, Step
 
 PLACE = Path("/dev/shm")
 PIECE = 4 << 20

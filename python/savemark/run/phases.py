@@ -11,7 +11,7 @@ from typing import Any
 import savemark._engine as engine
 from savemark.errors import SavemarkError, refused
 from savemark.run.child import Ended
-from savemark.tools.commands.job import Job, Step
+from savemark.tools.job import Job, Step
 
 Json = dict[str, Any]
 # What a tool may say of a phase, in our words; anything else it says is its own affair.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import savemark._engine as engine
+from savemark import tools
 from savemark.errors import usage
 from savemark.places import Directory
 from savemark.ranks.lead import Lead
@@ -34,7 +35,6 @@ from savemark.study.expect import too_few
 from savemark.study.keys import Keys, Trial, split_ours
 from savemark.study.model import Missing, Study
 from savemark.study.plan import Entry, plan
-from savemark.tools import commands
 
 RUNS = Path("savemark-runs")
 # Of a budget that was given by hand.
@@ -65,7 +65,7 @@ def preview(request: Request, *, elsewhere: bool = False) -> Forecast:
             target.place.leftovers()
     labels = [target.label for target in request.targets]
     if not elsewhere:
-        commands.require(study.tools(labels))
+        tools.require(study.tools(labels))
     one_engine = engine.Engine()
     rates = sizing.calibrate(study, keys, runner(one_engine), {})
     rates = sizing.assume_storage(rates, study, keys, labels)
@@ -83,7 +83,7 @@ def start(request: Request, watcher: Watcher, ranks: Lead | None = None) -> Outc
     study = request.prepare(keys)
     request = replace(request, targets=place.limited(request.targets, study))
     labels = [target.label for target in request.targets]
-    commands.require(study.tools(labels))
+    tools.require(study.tools(labels))
     run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     wheels.find()
     one_engine = engine.Engine()

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from savemark import tools
 from savemark.errors import SavemarkError, did_you_mean, usage
-from savemark.tools import ENGINE, commands
-from savemark.tools.commands import RUNNABLE
+from savemark.tools import ENGINE, RUNNABLE
 
 Trial = dict[str, Any]
 
@@ -141,7 +141,7 @@ def resolve(trial: Trial, target: str = "/") -> Trial:
     resolved: Trial = json.loads(engine.resolve(json.dumps({**own, "target": target})))
     resolved |= ours
     if tool_of(trial) and target != "/":
-        commands.check(resolved, target)
+        tools.check(resolved, target)
     return resolved
 
 

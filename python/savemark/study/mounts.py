@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from savemark.errors import did_you_mean, usage
-from savemark.tools.commands._bucket import endpoint
-from savemark.tools.commands.rclone import remote
+from savemark.tools._bucket import endpoint
+from savemark.tools.rclone import remote
 
 NATIVE = "none"  # not mounted: the bucket itself
 UNMOUNT = "fusermount3 -u {mountpoint}"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import PurePosixPath
 from typing import Any
 
 from savemark.records.run import Json
+from savemark.tools._flags import short_options
 from savemark.tools._numbers import binary_size, whole
 
 # Flags that take a value, apart from the sizes; and what JSON calls them.
-VALUES = "abdfiGhJjkNoOQsSTtVX"
+VALUES = "abdDfiGhJjkNoOQsSTtVX"
 ON = ("1", "true", "yes")
 
 
@@ -20,7 +20,7 @@ class Options:
 
     def __init__(self, command: str = "", shown: Json | None = None) -> None:
         self.command = command
-        self.words = _flags(command)
+        self.words = short_options(command, VALUES)
         self.shown = {_plain(name): value for name, value in (shown or {}).items()}
 
     def named(self, *names: str) -> Any:
@@ -111,25 +111,3 @@ class Options:
 
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z]", "", name.lower())
-
-
-def _flags(command: str) -> dict[str, str]:
-    """Return the short options: `-b 16m`, `-b=16m`, `-b16m`, `-eCF` as `e`, `C`, `F`."""
-    try:
-        words = shlex.split(command)[1:]
-    except ValueError:  # a quote that does not end
-        words = command.split()[1:]
-    found: dict[str, str] = {}
-    while words:
-        word = words.pop(0)
-        if not re.match(r"-[A-Za-z]", word):
-            continue
-        letters = word[1:]
-        while letters:
-            letter, letters = letters[0], letters[1:]
-            if letter in VALUES + "D":
-                value = letters.lstrip("=") or (words.pop(0) if words else "")
-                found[letter], letters = value, ""
-            else:
-                found[letter] = ""
-    return found

@@ -1,4 +1,8 @@
-"""`aws s3 cp`: its log, with the time of GNU or bash `time`.
+"""The AWS CLI: how it is run, and how its results are read.
+
+Run: `aws s3 cp`. Part size and requests in flight stand in a configuration file.
+
+Read: Its log, with the time of GNU or bash `time`.
 
 The progress (`Completed 1.0 GiB/1.0 GiB (92.1 MiB/s) with 0 file(s) remaining`) rounds the size to
 two digits, and its last rate is of a moment: rate = size / time, where `time` was asked.
@@ -11,12 +15,63 @@ import re
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
+from savemark.tools import _bucket
 from savemark.tools._numbers import binary_size
 from savemark.tools._shell_time import real_ns
+from savemark.tools.job import FILE, Job, Step
 from savemark.tools.source import Source
 
 NAME = "aws"
 WHAT = "logs of aws s3 cp, with the output of time"
+VERSION = ("aws", "--version")
+TARGETS = ("url",)
+
+# How it is run.
+
+CONFIG = "aws-config"  # the runner writes it: the user's own with `Step.aws` in its profile
+
+
+def steps(job: Job) -> list[Step]:
+    """Return one command line per direction."""
+    made = [_step(job, way) for way in _bucket.ways(job)]
+    job.complete()
+    return made
+
+
+def _step(job: Job, way: str) -> Step:
+    words = ["aws", "s3", "cp", "--only-show-errors"]
+    if server := _bucket.endpoint():
+        words[1:1] = ["--endpoint-url", server]
+    words += ["--cli-read-timeout", str(max(1, round(job.take("timeout"))))]
+    if way == "write":
+        words += ["--recursive", job.outgoing, f"{job.place}/"]
+    elif _bucket.discards(job):
+        words += [f"{job.place}/{FILE}", "-"]
+    else:
+        words += ["--recursive", f"{job.place}/", job.incoming]
+    request = _bucket.request_bytes(job, way)
+    settings = {
+        "max_concurrent_requests": _bucket.in_flight(job, way),
+        "multipart_chunksize": request,
+        "multipart_threshold": request,
+    }
+    environment = {
+        "AWS_CONFIG_FILE": f"{job.scratch}/{CONFIG}",
+        "AWS_MAX_ATTEMPTS": str(int(job.take("retries")) + 1),
+        "AWS_PAGER": "",
+    }
+    return _bucket.step(
+        job,
+        way,
+        words,
+        environment=environment,
+        discard=way == "read" and _bucket.discards(job),
+        aws=settings,
+    )
+
+
+# What it writes.
+
 DONE = re.compile(r"^(upload|download|copy|move): (\S{1,2000}) to (\S{1,2000})", re.MULTILINE)
 PROGRESS = re.compile(
     r"Completed ([\d.]{1,12} (?:Bytes|[KMGTP]iB))/~?([\d.]{1,12} (?:Bytes|[KMGTP]iB)) \("

@@ -1,4 +1,8 @@
-"""IO500: result.txt and result_summary.txt, from the scripts of 2018 to the program of today.
+"""IO500: how it is run, and how its results are read.
+
+Run: All twelve phases in one process, told by its file of settings.
+
+Read: Result.txt and result_summary.txt, from the scripts of 2018 to the program of today.
 
 Bandwidth is GiB/s, also where old files say GB/s; rates are thousands per second. The score is
 √(BW · MD), BW being the geometric mean of four phases and MD that of eight: it is computed again.
@@ -7,18 +11,98 @@ A run whose score is [INVALID] has broken a rule of IO500, and none of its numbe
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from savemark.errors import SavemarkError, usage
+from savemark.records import io500 as format_
 from savemark.records.imported import Imported
 from savemark.records.io500 import PHASES, recomputed
 from savemark.records.run import Json
+from savemark.tools._mpi import ENVIRONMENT, launched
 from savemark.tools._numbers import GIB, NS_PER_S, number, times, whole
+from savemark.tools.job import Job, Step
 from savemark.tools.source import Source
 
 NAME = "io500"
 WHAT = "result.txt and result_summary.txt of IO500"
+VERSION: tuple[str, ...] = ()  # stands in its results
+TARGETS = ("directory",)
+
+# How it is run.
+
+CONFIG = "io500.ini"
+RESULTS = "io500"
+# `;` would begin a comment in its file of settings.
+DROP = "sync && echo 3 > /proc/sys/vm/drop_caches"
+
+
+def steps(job: Job) -> list[Step]:
+    """Return the one process that runs everything."""
+    job.workload("io500")
+    if job.trial["storage"] != "posix":
+        job.refuse("storage", "it reads and writes with pread and pwrite", "use --storage posix")
+    job.only("direct", value=False, why="47008 bytes are no multiple of what direct I/O needs")
+    job.only("verify", value=True, why="it always compares what it reads")
+    if job.trial["cache"] != job.trial["names"]:
+        hint = "use --cache warm, or --names cold, too (as root)"
+        job.refuse("cache", "it drops pages, inodes and names, or nothing", hint)
+    if job.take("names") == "cold" and os.geteuid() != 0:
+        job.refuse("names", "only root may drop them", "run as root, or use --names warm")
+    if float(job.take("phase_deadline")) % 1:
+        job.refuse("phase_deadline", "it counts whole seconds", "use a whole number of seconds")
+    job.own_data("random")
+    workers = int(job.take("workers"))
+    for name in ("cache", "direct", "seed", "transfer_size", "block_size", "segments"):
+        job.take(name)  # in its file of settings
+    job.take("files_per_worker")
+    job.complete()
+    words = ["io500", f"{job.scratch}/{CONFIG}"]
+    results = {"resultdir": f"{job.scratch}/{RESULTS}", "dataPacketType": "incompressible"}
+    # A folder below the trial's own: it removes its folder of data at the end.
+    config = format_.ini(settings(job.trial, f"{job.place}/data", {"global": results}))
+    return [
+        Step(
+            "io500",
+            launched(workers, words),
+            workers=workers,
+            durable=True,
+            environment=ENVIRONMENT,
+            result=f"{RESULTS}/result.txt",
+            inputs={CONFIG: config},
+            folder=RESULTS,
+            several=True,
+        )
+    ]
+
+
+def settings(
+    trial: Mapping[str, object], place: str, more: Mapping[str, Mapping[str, str]] | None = None
+) -> format_.Settings:
+    """Return IO500's settings for a trial of the workload `io500` that runs in `place`."""
+    files = {"n": str(trial["files_per_worker"])}
+    drop = {"drop-caches": "TRUE", "drop-caches-cmd": DROP} if trial["names"] == "cold" else {}
+    both = {"timestamp-datadir": "FALSE", "timestamp-resultdir": "FALSE"}
+    found: dict[str, dict[str, str]] = {
+        "global": {"datadir": place, **both, **drop},
+        "debug": {"stonewall-time": str(int(float(str(trial["phase_deadline"]))))},
+        "ior-easy": {
+            "transferSize": str(trial["transfer_size"]),
+            "blockSize": str(trial["block_size"]),
+        },
+        "mdtest-easy": files,
+        "ior-hard": {"segmentCount": str(trial["segments"])},
+        "mdtest-hard": files,
+    }
+    for section, own in (more or {}).items():
+        found[section] = {**found.get(section, {}), **own}
+    return format_.settings(found)
+
+
+# What it writes.
+
 TESTS = tuple(dict.fromkeys(test for test, _ in PHASES.values()))
 LINE = re.compile(
     r"^\[RESULT *(-invalid)?\]\s+(?:(?:BW|IOPS)\s+phase\s+\d+\s+)?([a-z_-]{1,40})"

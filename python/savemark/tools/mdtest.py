@@ -1,4 +1,10 @@
-"""mdtest: its text, and the CSV of its ranks.
+"""mdtest: how it is run, and how its results are read.
+
+Run: Names instead of bytes, one run per phase, so that each has its own evidence.
+
+Its result is the CSV of its ranks, which knows when each of them had ended (mdtest 4.0 and newer).
+
+Read: Its text, and the CSV of its ranks.
 
 A rate is items per second until the last rank has ended and all have met. With -P a second summary
 holds seconds, whatever its title says. With -v there is a line per repeat; without it the repeats
@@ -9,19 +15,75 @@ nothing, which is shown as such. The CSV is read in `_mdtest_ranks`.
 from __future__ import annotations
 
 import re
-import shlex
 from itertools import pairwise
-from typing import Any
 
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
 from savemark.tools import _mdtest_ranks
+from savemark.tools._flags import short_options
+from savemark.tools._mpi import ENVIRONMENT, launched
 from savemark.tools._numbers import NS_PER_S, binary_size, number, whole
+from savemark.tools.job import Job, Step
 from savemark.tools.source import Source
 
 NAME = "mdtest"
 WHAT = "text and rank CSV of mdtest"
+VERSION = ("mdtest", "--version")
+TARGETS = ("directory",)
+
+# How it is run.
+
+RESULT = "ranks.csv"
+FILES = {"create": "-C", "stat": "-T", "read": "-E", "remove": "-r"}
+
+
+def steps(job: Job) -> list[Step]:
+    """Return one command line per phase; it has no phase that renames files."""
+    job.workload("metadata")
+    items, workers, size = (int(job.take(n)) for n in ("items", "workers", "file_size"))
+    if items % workers:
+        job.refuse("items", "its ranks make equally many", f"use a multiple of {workers}")
+    if job.take("sync") == "end":
+        job.refuse("sync", "it syncs each file or none", "use --sync none")
+    job.only("phase_deadline", None, "its stonewall is for making alone, in a run of all phases")
+    kind = str(job.take("kind"))
+    words = ["mdtest", "-n", str(items // workers), "-d", job.place]
+    words += ["-F"] if kind == "files" else ["-D"]
+    words += ["-w", str(size), "-e", str(size)] if size else []
+    words += [] if job.take("shared") else ["-u"]
+    words += ["-N", "1"] if job.take("neighbour") else []
+    words += ["-y"] if job.trial["sync"] == "each" else []
+    words += [f"--saveRankPerformanceDetails={job.scratch}/{RESULT}"]
+    for name in ("payload", "seed", "cache", "direct", "rename"):
+        job.take(name)  # its bytes are its own; what is measured are names, which it never renames
+    job.complete()
+    return [
+        Step(
+            phase,
+            launched(workers, [*words, flag]),
+            user_bytes=items * size if phase in ("create", "read") else 0,
+            operations=items,
+            workers=workers,
+            durable=phase in ("create", "remove") and job.trial["sync"] == "each",
+            environment=ENVIRONMENT,
+            result=RESULT,
+            theirs=_names(phase, kind),
+            cold=job.trial["cache"] == "cold" and phase in ("stat", "read"),
+        )
+        for phase, flag in FILES.items()
+        if kind == "files" or phase != "read"
+    ]
+
+
+def _names(phase: str, kind: str) -> tuple[str, ...]:
+    what = "file" if kind == "files" else "directory"
+    theirs = {"create": "creation", "remove": "removal"}.get(phase, phase)
+    return (phase, f"{what}_{phase}", f"{what}_{theirs}")
+
+
+# What it writes.
+
 BANNER = re.compile(
     r"^mdtest-(\S+) was launched with (\d{1,9}) total task\(s\) on (\d{1,9}) node", re.MULTILINE
 )
@@ -73,7 +135,7 @@ def _of_text(source: Source, text: str) -> list[Json]:
     ranks = int(banner[2])
     factors = {"nodes": int(banner[3]), "ranks": ranks, **_options(words)}
     about = {"tool": NAME, "tool_version": banner[1], "command": words or None, "valid": True}
-    about["place"] = _flags(words).get("d")
+    about["place"] = short_options(words, VALUES).get("d")
     said = re.search(r"^(?:ior )?ERROR[: ].*", text, re.MULTILINE)
     about |= {"valid": False, "message": said[0].strip()} if said else {}
     counted = re.search(
@@ -166,7 +228,7 @@ def _phase(
 
 
 def _options(command: str) -> Json:
-    flags = _flags(command)
+    flags = short_options(command, VALUES)
     found: Json = {ours: whole(flags[flag]) for flag, ours in COUNTS.items() if flag in flags}
     found |= {ours: binary_size(flags[flag]) for flag, ours in SIZES.items() if flag in flags}
     if flags:
@@ -174,22 +236,6 @@ def _options(command: str) -> Json:
         found["neighbour"] = (whole(flags.get("N", "0")) or 0) != 0
         found["sync"] = "each" if "y" in flags else "group" if "Y" in flags else "none"
     return {name: level for name, level in found.items() if level is not None}
-
-
-def _flags(command: str) -> dict[str, str]:
-    try:
-        words = shlex.split(command)[1:]
-    except ValueError:
-        words = command.split()[1:]
-    found: dict[str, str] = {}
-    while words:
-        word = words.pop(0)
-        if re.match(r"-[A-Za-z]", word):
-            takes = word[1] in VALUES
-            value: Any = word[2:].lstrip("=") if takes else ""
-            found[word[1]] = value or (words.pop(0) if takes and words else "")
-            found |= {} if takes else dict.fromkeys(word[2:], "")
-    return found
 
 
 def _of_ranks(source: Source) -> Imported:

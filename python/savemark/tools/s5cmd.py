@@ -1,4 +1,8 @@
-"""s5cmd: its JSON log (`--json`), one object per file copied, with the time of GNU or bash `time`.
+"""s5cmd: how it is run, and how its results are read.
+
+Run: `cp`, and `cat` for what is read into nowhere.
+
+Read: Its JSON log (`--json`), one object per file copied, with the time of GNU or bash `time`.
 
 The log has the sizes, and nothing of it a time: without a line of `time` after it (`real 0m1.2s`,
 `1.23` of `-f %e`) the bytes are known and the rate is not. Plain logs without sizes say less still.
@@ -11,13 +15,52 @@ import re
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
+from savemark.tools import _bucket
 from savemark.tools._json import objects, part
 from savemark.tools._numbers import whole
 from savemark.tools._shell_time import real_ns
+from savemark.tools.job import FILE, Job, Step
 from savemark.tools.source import Source
 
 NAME = "s5cmd"
 WHAT = "logs of s5cmd cp, with the output of time"
+VERSION = ("s5cmd", "version")
+TARGETS = ("url",)
+
+# How it is run.
+
+
+def steps(job: Job) -> list[Step]:
+    """Return one command line per direction."""
+    made = [_step(job, way) for way in _bucket.ways(job)]
+    job.only("timeout", 60, "it waits as long as it takes")
+    job.complete()
+    return made
+
+
+def _step(job: Job, way: str) -> Step:
+    request, in_flight = _bucket.request_bytes(job, way), _bucket.in_flight(job, way)
+    if request % _bucket.MIB:
+        which = "part_size" if way == "write" else "transfer_size"
+        job.refuse(which, "it counts parts in whole MiB", "use a multiple of 1MiB")
+    at_a_time = _bucket.at_a_time(job, way)
+    words = ["s5cmd", "--retry-count", str(job.take("retries")), "--numworkers", str(at_a_time)]
+    if server := _bucket.endpoint():
+        words += ["--endpoint-url", server]
+    nowhere = way == "read" and _bucket.discards(job)
+    words += ["cat" if nowhere else "cp", "--concurrency", str(in_flight // at_a_time or 1)]
+    words += ["--part-size", str(request // _bucket.MIB)]
+    if way == "write":
+        words += [f"{job.outgoing}/", f"{job.place}/"]
+    elif nowhere:
+        words += [f"{job.place}/{FILE}"]
+    else:
+        words += [f"{job.place}/*", f"{job.incoming}/"]
+    return _bucket.step(job, way, words, discard=nowhere)
+
+
+# What it writes.
+
 PLAIN = re.compile(r"^(cp|mv|upload|download) (\S{1,2000}) (\S{1,2000})$", re.MULTILINE)
 
 

@@ -1,4 +1,8 @@
-"""warp: its raw data (tab-separated, in zstd), its time series (CSV) and its JSON.
+"""warp: how it is run, and how its results are read.
+
+Run: Random ranges of one object, for a time (`warp get --range-size`).
+
+Read: Its raw data (tab-separated, in zstd), its time series (CSV) and its JSON.
 
 A phase is all requests of one kind, from the first that began to the last that ended; of the JSON
 it is the window that warp itself took for its averages. `mb_per_sec` is MiB/s.
@@ -7,22 +11,84 @@ it is the window that warp itself took for its averages. `mb_per_sec` is MiB/s.
 from __future__ import annotations
 
 import csv
+import os
 import re
 from array import array
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
+from urllib.parse import urlsplit
 
 from savemark import limits
 from savemark.errors import usage
 from savemark.records.imported import Imported
 from savemark.records.run import Json
+from savemark.tools import _bucket
 from savemark.tools._json import objects, part, parts
 from savemark.tools._numbers import number, times, whole
+from savemark.tools.job import Job, Step
 from savemark.tools.source import Source
 
 NAME = "warp"
 WHAT = "raw data, time series and JSON of warp"
+VERSION = ("warp", "--version")
+TARGETS = ("url",)
+
+# How it is run.
+
+RESULT = "warp"  # it appends .csv.zst, with a line per request
+
+
+def steps(job: Job) -> list[Step]:
+    """Return the one command line; it reads the object that was laid out before."""
+    job.workload("random")
+    job.only("operation", "read", "it writes whole objects for a time, and a trial writes a size")
+    if job.take("duration") is None:
+        job.refuse("duration", "it always runs for a time", "use --duration 10s")
+    job.only("operations", None, "it ends after a time alone")
+    for name in ("payload", "size", "sync"):
+        job.take(name)
+    job.take("seed")  # its offsets have a seed of their own
+    server = urlsplit(_bucket.endpoint() or "https://s3.amazonaws.com")
+    bucket, _, prefix = job.place.split("://", 1)[1].partition("/")
+    transfer = int(job.take("transfer_size"))
+    workers = int(job.take("workers")) * int(job.take("queue_depth"))
+    words = ["warp", "get", "--no-color", f"--host={server.netloc}", f"--bucket={bucket}"]
+    words += [f"--prefix={prefix}/", "--noclear", "--list-existing", "--full"]
+    words += ["--range", f"--range-size={transfer}", f"--concurrent={workers}"]
+    words += [f"--duration={job.trial['duration']}s", "--autoterm=false"]
+    words += [f"--benchdata={job.scratch}/{RESULT}"]
+    words += ["--tls"] if server.scheme == "https" else []
+    for name in ("part_size", "concurrency", "retries", "timeout"):
+        job.take(
+            name
+        )  # of writing the object, which is not measured; it counts errors, not retries
+    job.complete()
+    return [
+        Step(
+            "read",
+            tuple(words),
+            workers=workers,
+            environment=_credentials(),
+            result=f"{RESULT}.csv.zst",
+            theirs=("read", "get", "GET", "random_read"),
+        )
+    ]
+
+
+def _credentials() -> dict[str, str]:
+    """Return its names for what the environment holds: never flags, which everybody can see."""
+    names = {
+        "WARP_ACCESS_KEY": "AWS_ACCESS_KEY_ID",
+        "WARP_SECRET_KEY": "AWS_SECRET_ACCESS_KEY",
+        "WARP_SESSION_TOKEN": "AWS_SESSION_TOKEN",
+        "WARP_REGION": "AWS_REGION",
+    }
+    return {theirs: os.environ[ours] for theirs, ours in names.items() if os.environ.get(ours)}
+
+
+# What it writes.
+
 RAW = ("idx", "thread", "op")
 SERIES = ("index", "op", "host", "duration_s")
 PHASES = {"PUT": "write", "GET": "read", "STAT": "stat", "DELETE": "remove", "LIST": "list"}

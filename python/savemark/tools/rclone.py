@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from savemark.tools.commands import _bucket
-from savemark.tools.commands.job import Job, Step
+from savemark.tools import _bucket
+from savemark.tools.job import Job, Step
 
 NAME = "rclone"
 VERSION = ("rclone", "version")

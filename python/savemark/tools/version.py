@@ -6,8 +6,7 @@ import functools
 import subprocess
 import time
 
-from savemark import capture
-from savemark.tools import commands
+from savemark import capture, tools
 
 
 def version(name: str) -> str | None:
@@ -22,7 +21,7 @@ def process_ns(name: str) -> int | None:
 
 @functools.cache
 def _asked(name: str) -> tuple[str | None, int | None]:
-    words, began = commands.command(name).VERSION, time.monotonic_ns()
+    words, began = tools.command(name).VERSION, time.monotonic_ns()
     if not words:
         return None, None
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from savemark.tools.commands.job import FILE, Job, Step
+from savemark.tools.job import FILE, Job, Step
 
 NAME = "dd"
 VERSION = ("dd", "--version")

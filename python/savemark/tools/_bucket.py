@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from savemark.tools.commands.job import FILE, Job, Step
+from savemark.tools.job import FILE, Job, Step
 
 MIB = 1 << 20
 PHASES = {
