@@ -97,7 +97,7 @@ def test_help_shows_the_functions_and_their_arguments():
 
 
 def test_a_hint_is_a_call_that_can_be_typed():
-    from savemark.checkpoint.api import in_python
+    from savemark.api import in_python
 
     hint = in_python("use --storage posix --no-direct to measure memory, or choose a directory")
     assert hint == 'use storage="posix", direct=False to measure memory, or choose a directory'

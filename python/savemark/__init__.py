@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from savemark.checkpoint.api import restore, save
+    from savemark.api import restore, save
     from savemark.errors import SavemarkError
 
 __all__ = ["SavemarkError", "restore", "save"]
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
 
         return version("savemark")
     if name in ("save", "restore"):
-        from savemark.checkpoint import api
+        from savemark import api
 
         return getattr(api, name)
     if name == "SavemarkError":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from savemark import places
 from savemark.checkpoint import listing
@@ -12,16 +12,37 @@ from savemark.errors import usage
 from savemark.places import Place
 
 Json = dict[str, Any]
+
+
+class Report(TypedDict):
+    """What was saved, restored or verified, and how: sizes in bytes, times in nanoseconds."""
+
+    checkpoint: str  # its place
+    id: str
+    codec: str
+    library: str  # that encoded it
+    streams: int
+    user_bytes: int
+    stored_bytes: int
+    elapsed_ns: int
+    cpu_ns: int
+    stall_ns: int  # until the state might be changed: of what is on GPUs, before it is durable
+    buffer_bytes: int
+    durable: bool
+    verified: bool
+    path: Json  # which storage ran, and notes
+    removed: list[str]  # names, with `keep`
+    pid: NotRequired[int]  # of a process that goes on
+    container: NotRequired[str]  # that goes on
+
+
 Progress = Callable[[Json], object]
 # Takes the engine's trial, saves, and returns the engine's report.
 Writer = Callable[[str], str]
 
 
-def save(url: str, write: Writer, options: Mapping[str, object], keep: int | None = None) -> Json:
-    """Save as the checkpoint `url`, or with `keep` as a new one in the place `url`.
-
-    Returns the report: sizes in bytes, times in nanoseconds.
-    """
+def save(url: str, write: Writer, options: Mapping[str, object], keep: int | None = None) -> Report:
+    """Save as the checkpoint `url`, or with `keep` as a new one in the place `url`."""
     import savemark._engine as engine
 
     if keep is not None and (not isinstance(keep, int) or keep < 1):
@@ -43,16 +64,19 @@ def save(url: str, write: Writer, options: Mapping[str, object], keep: int | Non
     return made
 
 
-def report(where: Place, found: Json) -> Json:
+def report(where: Place, found: Json) -> Report:
     """Return the report of a save, a restore or a verification as users get it."""
     checkpoint, phase = found["checkpoint"], found["phase"]
-    keys = ("id", "codec", "library", "streams", "user_bytes", "stored_bytes")
     return {
         "checkpoint": str(where),
-        **{key: checkpoint[key] for key in keys},
+        "id": checkpoint["id"],
+        "codec": checkpoint["codec"],
+        "library": checkpoint["library"],
+        "streams": checkpoint["streams"],
+        "user_bytes": checkpoint["user_bytes"],
+        "stored_bytes": checkpoint["stored_bytes"],
         "elapsed_ns": phase["elapsed_ns"],
         "cpu_ns": phase["cpu_user_ns"] + phase["cpu_system_ns"],
-        # Until the state could be changed again: of what is on GPUs, before it is durable.
         "stall_ns": phase.get("stall_ns", phase["elapsed_ns"]),
         "buffer_bytes": found["buffer_bytes"],
         "durable": phase["durable"],

@@ -17,6 +17,8 @@ from savemark.places.bucket import RequestLimits
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from savemark.checkpoint.transfer import Report
+
 Json = dict[str, Any]
 
 
@@ -72,7 +74,7 @@ class LookCommand(TransferCommand):
 
 def alone(ranks: str | None, verb: str) -> None:
     """Refuse to save or restore as one of several processes, unless each is meant to."""
-    from savemark.checkpoint.ranks import check
+    from savemark.checkpoint.processes import check
 
     check(ranks, verb, "--ranks independent")
 
@@ -133,7 +135,7 @@ def _bar(console: Any) -> Progress:
     )
 
 
-def show(verb: str, done: Json, as_json: bool, facts: list[str]) -> None:
+def show(verb: str, done: Report, as_json: bool, facts: list[str]) -> None:
     """Print the result: `saved 4.1 GiB in 2.1 s · 1.95 GB/s · zstd 1.28× · durable`."""
     if as_json:
         echo(json.dumps(done))

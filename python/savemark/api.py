@@ -9,13 +9,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar, Unpack
 
 from savemark import places
-from savemark.checkpoint import changed, filling, index, listing, nodes, transfer
-from savemark.checkpoint import ranks as several
+from savemark.checkpoint import changed, filling, index, listing, nodes, processes, transfer
 from savemark.checkpoint.options import RestoreOptions, SaveOptions, spelt_out
 from savemark.errors import SavemarkError, from_exception, usage
 from savemark.places import Place
 
-Json = dict[str, Any]
 Result = TypeVar("Result")
 
 
@@ -25,11 +23,11 @@ def save(
     url: str | os.PathLike[str],
     *,
     keep: int | None = None,
-    ranks: several.Ranks | None = None,
+    ranks: processes.Ranks | None = None,
     progress: transfer.Progress | None = None,
     released: Callable[[], object] | None = None,
     **options: Unpack[SaveOptions],
-) -> Json:
+) -> transfer.Report:
     """Save a state durably as the checkpoint `url`, in place of the one that is there.
 
     `state` is bytes, a numpy array, a torch tensor on the CPU or a CUDA GPU, an object with
@@ -60,7 +58,7 @@ def save(
 
     calls = [_Callback(progress), _Callback(released)]
 
-    def act() -> Json:
+    def act() -> transfer.Report:
         where = _place(url, options)
         mine = _rank(ranks, "save")
         if mine is not None:
@@ -87,7 +85,7 @@ def restore(
     url: str | os.PathLike[str],
     into: object | None = None,
     *,
-    ranks: several.Ranks | None = None,
+    ranks: processes.Ranks | None = None,
     progress: transfer.Progress | None = None,
     **options: Unpack[RestoreOptions],
 ) -> Any:
@@ -150,7 +148,7 @@ def _place(url: object, options: Any) -> Place:
 
 
 def _rank(said: str | None, verb: str) -> tuple[int, int] | None:
-    return several.check(said, verb, 'ranks="independent"')
+    return processes.check(said, verb, 'ranks="independent"')
 
 
 def _check_owner(where: Place, options: Any, mine: tuple[int, int]) -> None:
@@ -165,7 +163,7 @@ def _check_owner(where: Place, options: Any, mine: tuple[int, int]) -> None:
             raise
         return  # there is none, or none that says whose it is
     if found is not None:
-        several.check_owner(mine, nodes.rank_of(found[0]), where)
+        processes.check_owner(mine, nodes.rank_of(found[0]), where)
 
 
 def _translated(act: Callable[[], Result], calls: list[_Callback]) -> Result:
