@@ -9,12 +9,12 @@ import statistics
 import sys
 
 from savemark import _engine
-from savemark.ranks.crew import Crew
+from savemark.ranks.collective import Collective
 from savemark.ranks.launch import join
 from savemark.ranks.nodes import placement
 
 TINY = 4096
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def main() -> None:
@@ -28,11 +28,11 @@ def main() -> None:
     place = json.dumps(placement(nodes, members.index(world.rank)))
     one, elapsed_ns = _engine.Engine(), []
     for number in range(trials):
-        crew = Crew(world, members, number, PATIENCE_S, PATIENCE_S)
-        hall = crew.enter(nodes)
-        record = json.loads(one.run(*words, place, crew.meet, hall))
+        collective = Collective(world, members, number, TIMEOUT_S, TIMEOUT_S)
+        barrier = collective.enter(nodes)
+        record = json.loads(one.run(*words, place, collective.allgather, barrier))
         elapsed_ns.append(record["elapsed_ns"])
-    found = world.exchange([elapsed_ns])
+    found = world.allgather([elapsed_ns])
     world.flush()
     if world.rank == 0:
         print(statistics.median(map(max, zip(*found, strict=True))), flush=True)

@@ -2,7 +2,7 @@
 
     python bench/scale.py [--only exchange,nodes,records] [--rounds 30] [--most 64]
 
-* exchange: barrier, meeting (up and down a tree), hall (meeting in shared memory), record
+* exchange: barrier, meeting (up and down a tree), memory (the same in shared memory), record
   (gathered and merged up the tree) and clocks (asked along the tree) for 2 to 64 ranks on this
   machine, by the code of savemark/ranks; fitted with a + b·log2 n + c·n.
 * nodes: the same over nodes in network namespaces with links that delay (root only), held against
@@ -40,7 +40,7 @@ from savemark.ranks.clocks import ROUNDS, Offset
 HERE = Path(__file__).parent
 ALL = (2, 4, 8, 16, 32, 64)
 FAR, TRIALS, PER_NODE = 10_000, 3_360, 8
-NAMES = ("barrier", "meeting", "hall", "record", "clocks")
+NAMES = ("barrier", "meeting", "memory", "record", "clocks")
 SLOW_BITS = 20_000_000
 # One way, in seconds, and bytes per second: of InfiniBand, and of TCP in one hall.
 NETWORKS = {"InfiniBand": (2e-6, 10e9), "TCP": (30e-6, 1e9)}

@@ -12,21 +12,21 @@ from pathlib import Path
 
 from savemark.ranks import merge
 from savemark.ranks.clocks import compare
-from savemark.ranks.crew import Crew
+from savemark.ranks.collective import Collective
 from savemark.ranks.launch import join
 from savemark.ranks.world import SOON_S, World
 
-IN_A_ROW = {"barrier": 20, "meeting": 20, "hall": 20, "record": 1, "clocks": 1}
+IN_A_ROW = {"barrier": 20, "meeting": 20, "memory": 20, "record": 1, "clocks": 1}
 
 
-def hall_of(world: World) -> Callable[[], object]:
+def in_memory(world: World) -> Callable[[], object]:
     """Meeting in the memory of this node; nothing where the ranks are on several."""
-    hall = world.hall
-    if hall is None or world.nodes.count > len(next(iter(world.nodes.ranks.values()))):
+    barrier = world.node_barrier
+    if barrier is None or world.nodes.count > len(next(iter(world.nodes.ranks.values()))):
         return lambda: None
-    crew = Crew(world, world.everyone, 0, SOON_S, SOON_S)
-    crew.enter(list(world.nodes.ranks.values()))
-    return lambda: hall.meet("here", [], None, crew.meet)
+    collective = Collective(world, world.everyone, 0, SOON_S, SOON_S)
+    collective.enter(list(world.nodes.ranks.values()))
+    return lambda: barrier.meet("here", [], None, collective.allgather)
 
 
 def main() -> None:
@@ -40,9 +40,11 @@ def main() -> None:
         """Nobody is looked for meanwhile."""
 
     exchanges = {
-        "barrier": lambda: world.level(everyone, here, nothing),
-        "meeting": lambda: world.spread(everyone, here, world.gather(everyone, here, [here], add)),
-        "hall": hall_of(world),
+        "barrier": lambda: world.barrier(everyone, here, nothing),
+        "meeting": lambda: world.broadcast(
+            everyone, here, world.gather(everyone, here, [here], add)
+        ),
+        "memory": in_memory(world),
         "record": lambda: world.gather(everyone, here, mine, merge.merge),
         "clocks": lambda: compare(world, everyone),
     }
@@ -50,13 +52,13 @@ def main() -> None:
     for name, exchange in exchanges.items():
         found[name] = []
         for _ in range(rounds):
-            world.level(everyone, here, nothing)
+            world.barrier(everyone, here, nothing)
             began = time.perf_counter()
             # Several in a row: of one alone the others may be ahead already.
             for _ in range(IN_A_ROW[name]):
                 exchange()
             found[name].append((time.perf_counter() - began) / IN_A_ROW[name])
-    world.level(everyone, here, nothing)
+    world.barrier(everyone, here, nothing)
     world.flush()
     if here == 0:
         print(json.dumps(found), flush=True)

@@ -19,11 +19,11 @@ class Post:
 class Made(World):
     """A rank that is a thread."""
 
-    def __init__(self, post, rank, nodes=None, hall=None):
+    def __init__(self, post, rank, nodes=None, node_barrier=None):
         self.post, self.rank, self.size = post, rank, len(post.boxes)
         self.everyone = list(range(self.size))
-        self.library, self.lost, self.heard_s = "threads", False, time.monotonic()
-        self.hall = hall
+        self.library, self.lost, self.lead_alive_s = "threads", False, time.monotonic()
+        self.node_barrier = node_barrier
         names = nodes or ["one"] * self.size
         self.all = [{"node": n, "pid": 100 + r, "boot": "same"} for r, n in enumerate(names)]
         self.nodes = Nodes.of(names)
@@ -42,22 +42,22 @@ class Made(World):
         return None
 
 
-def halls(size, nodes=None, cores=1):
-    """The seat of each rank in the hall of its node."""
+def node_barriers(size, nodes=None, cores=1):
+    """The barrier of each rank of its node."""
     seats = [None] * size
     for ranks in Nodes.of(nodes or ["one"] * size).ranks.values():
         sizes = (len(ranks), size, cores)
         first = _engine.Hall(*sizes)
         joined = [_engine.Hall.join(first.address(), n, *sizes) for n in range(1, len(ranks))]
-        for rank, hall in zip(ranks, [first, *joined], strict=True):
-            seats[rank] = hall
+        for rank, barrier in zip(ranks, [first, *joined], strict=True):
+            seats[rank] = barrier
     return seats
 
 
 def together(size, work, nodes=None, seats=None):
     """Run `work(world)` on so many threads; return what each returned, or raised.
 
-    `seats` are those of `halls`, for ranks that meet there.
+    `seats` are `node_barriers`, for ranks that have them.
     """
     post, found = Post(size), [None] * size
 

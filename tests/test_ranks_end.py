@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from made_world import Made, Post
-from savemark.ranks.world import SAID_S, World
+from savemark.ranks.world import PASS_ON_S, World
 from waiting import LIMIT_S
 
 WHY = "error: rank 1 is lost\n"
@@ -42,7 +42,7 @@ def pipe():
 def test_all_are_ended_when_the_launcher_has_read_why(ending, pipe):
     reader, stream = pipe
     thread, ended = ending(stream)
-    thread.join(4 * SAID_S)
+    thread.join(4 * PASS_ON_S)
     assert ended == [], "it reads late"
     assert os.read(reader, 100) == WHY.encode()
     thread.join(LIMIT_S)

@@ -7,42 +7,42 @@ from contextlib import suppress
 
 import pytest
 
-from made_world import Made, Post, halls, together
+from made_world import Made, Post, node_barriers, together
 from savemark import _engine
 from savemark.errors import RankLost, SavemarkError
 from savemark.ranks import merge
 from savemark.ranks.clocks import Offset, compare, skew
-from savemark.ranks.crew import Crew, Failure, Over, worse
+from savemark.ranks.collective import Collective, Failure, TrialOver, worse
 from savemark.ranks.follow import follow
 from savemark.ranks.lead import Lead
 from savemark.ranks.nodes import Nodes, placement
-from savemark.ranks.part import Work, patience_s
-from savemark.ranks.world import UP, Late
+from savemark.ranks.part import Work, timeout_s
+from savemark.ranks.world import GATHER, TimedOut
 from waiting import until
 
 
-class Meeting(Crew):
-    """A crew that meets as the engine lets it meet: in the hall, if there is one."""
+class Meeting(Collective):
+    """One that works as the engine lets it: by the barrier of the node, if there is one."""
 
     def meet_all(self, at, numbers=(), failure=None):
-        if self._hall is None:
-            return self.meet(at, list(numbers), failure)
+        if self._node_barrier is None:
+            return self.allgather(at, list(numbers), failure)
         with ThreadPoolExecutor(1) as engine:
-            met = engine.submit(self._hall.meet, at, list(numbers), failure, self.meet)
+            met = engine.submit(self._node_barrier.meet, at, list(numbers), failure, self.allgather)
             while wait([met], 0.05).not_done:
-                with suppress(Over):
+                with suppress(TrialOver):
                     self.moved({})
         return met.result()
 
 
-def crew(world, patience_s=200, silent_s=200, members=None):
+def collective(world, timeout_s=200, silent_s=200, members=None):
     members = members or world.everyone
-    mine = Meeting(world, members, 1, patience_s, silent_s)
+    mine = Meeting(world, members, 1, timeout_s, silent_s)
     mine.enter([[r for r in ranks if r in members] for ranks in world.nodes.ranks.values()])
     return mine
 
 
-@pytest.fixture(params=["messages", "one hall", "halls"])
+@pytest.fixture(params=["messages", "one node", "nodes"])
 def seats(request):
     """Return how ranks meet: (size) → what `together` is told of it."""
 
@@ -50,15 +50,15 @@ def seats(request):
         if request.param == "messages":
             return {}
         nodes = ["one"] * size
-        if request.param == "halls":
+        if request.param == "nodes":
             nodes = ["one"] * (size - size // 2) + ["two"] * (size // 2)
-        return {"nodes": nodes, "seats": halls(size, nodes)}
+        return {"nodes": nodes, "seats": node_barriers(size, nodes)}
 
     return seats
 
 
 # Whatever is raised where ranks meet, the engine knows it as this.
-OVER, LOST = (Over, _engine.EngineError), (RankLost, _engine.EngineError)
+OVER, LOST = (TrialOver, _engine.EngineError), (RankLost, _engine.EngineError)
 
 
 # Who runs a trial.
@@ -114,12 +114,12 @@ def test_the_engine_is_told_where_a_rank_stands():
 
 def test_patience_grows_with_the_trial(monkeypatch):
     monkeypatch.setenv("SAVEMARK_PATIENCE", "10")
-    small = patience_s({"size": 1 << 20}, 2)
-    assert 10 < small < patience_s({"size": 1 << 40}, 2)
+    small = timeout_s({"size": 1 << 20}, 2)
+    assert 10 < small < timeout_s({"size": 1 << 40}, 2)
     geometry = {"block_size": 1 << 30, "segments": 4, "workers": 2}
-    assert patience_s(geometry, 64) > 8 * patience_s(geometry, 2) > small
-    assert patience_s({"duration": 300}, 1) >= 3000
-    assert patience_s({"items": 1_000_000}, 1) > 1000
+    assert timeout_s(geometry, 64) > 8 * timeout_s(geometry, 2) > small
+    assert timeout_s({"duration": 300}, 1) >= 3000
+    assert timeout_s({"items": 1_000_000}, 1) > 1000
 
 
 # Clocks.
@@ -153,7 +153,7 @@ def test_a_clock_that_is_ahead_is_found_out(monkeypatch):
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 16])
 def test_all_meet_and_know_the_numbers_of_all(size, seats):
     def work(world):
-        mine = crew(world)
+        mine = collective(world)
         first = mine.meet_all("here", [world.rank, 10 * world.rank])
         mine.meet_all("the start of write")
         mine.meet_all("the end")
@@ -168,7 +168,7 @@ def test_all_meet_and_know_the_numbers_of_all(size, seats):
 
 def test_a_failure_reaches_all_and_the_worst_is_said(seats):
     def work(world):
-        mine = crew(world)
+        mine = collective(world)
         failure = {
             1: ("failed", "no room", "make some"),
             2: ("corrupt", "wrong bytes", None),
@@ -188,12 +188,12 @@ def test_a_failure_reaches_all_and_the_worst_is_said(seats):
 
 def test_the_others_are_told_to_stop_in_the_middle_of_a_phase(seats):
     def work(world):
-        mine = crew(world)
+        mine = collective(world)
         if world.rank == 1:
             with pytest.raises(OVER):
                 mine.meet_all("the end of write", [], ("failed", "it broke", None))
             return "told"
-        with pytest.raises(Over, match="another rank"):
+        with pytest.raises(TrialOver, match="another rank"):
             until(lambda: mine.moved({}))
         with pytest.raises(OVER):
             mine.meet_all("the end of write", [], ("interrupted", "interrupted", None))
@@ -205,7 +205,7 @@ def test_the_others_are_told_to_stop_in_the_middle_of_a_phase(seats):
 
 def test_ranks_that_meet_at_two_places_are_a_bug(seats):
     def work(world):
-        mine = crew(world)
+        mine = collective(world)
         with pytest.raises(OVER):
             mine.meet_all(f"place {world.rank}")
         assert "a bug in savemark" in mine.failure.message
@@ -217,7 +217,7 @@ def test_who_gives_no_sign_of_life_is_named_by_the_first_or_of_the_first_by_the_
     for silent, judge in ((2, 0), (0, 1)):
 
         def work(world, silent=silent):
-            mine = crew(world, silent_s=5)
+            mine = collective(world, silent_s=5)
             if world.rank == silent:
                 return None
             with pytest.raises(LOST):
@@ -243,7 +243,7 @@ def test_who_lives_and_does_not_come_is_named(seats):
     gone = threading.Event()
 
     def work(world):
-        mine = crew(world, patience_s=0.5, silent_s=200)
+        mine = collective(world, timeout_s=0.5, silent_s=200)
         if world.rank == 1:
             # It lives, and is stuck in the storage.
             while not gone.wait(0.05):
@@ -290,7 +290,7 @@ def test_nobody_watches_the_first_rank_while_it_draws_the_report(monkeypatch):
 
 def test_nobody_waits_without_a_limit():
     def work(world):
-        with pytest.raises(Late):
+        with pytest.raises(TimedOut):
             world.wait(0, 0, 0.05)
 
     assert together(1, work) == [None]
@@ -298,23 +298,23 @@ def test_nobody_waits_without_a_limit():
 
 def test_whoever_is_interrupted_waits_no_longer():
     post = Post(2)
-    mine = crew(Made(post, 0))
+    mine = collective(Made(post, 0))
     mine.stopping = True
-    with pytest.raises(Over, match="interrupted"):
-        mine.meet("the start of read", [], None)
+    with pytest.raises(TrialOver, match="interrupted"):
+        mine.allgather("the start of read", [], None)
     # What the others say at the meeting that was left is no part of a record.
-    Made(post, 1).send(0, UP, "said at the start of read")
-    with pytest.raises(Over, match="was left"):
+    Made(post, 1).send(0, GATHER, "the start of read")
+    with pytest.raises(TrialOver, match="was left"):
         mine.finish(None, lambda one, _: one)
 
 
 def test_whoever_is_interrupted_leaves_the_hall():
-    seats = halls(2)
-    mine = crew(Made(Post(2), 0, hall=seats[0]))
+    seats = node_barriers(2)
+    mine = collective(Made(Post(2), 0, node_barrier=seats[0]))
     threading.Timer(0.2, mine.stop).start()
     with pytest.raises(_engine.EngineError, match="interrupted"):
         mine.meet_all("the start of read")
-    with pytest.raises(Over, match="was left"):
+    with pytest.raises(TrialOver, match="was left"):
         mine.finish(None, lambda one, _: one)
 
 
@@ -325,14 +325,14 @@ def test_whoever_is_interrupted_leaves_the_hall():
 def test_ranks_run_a_trial_of_the_engine_together(tmp_path, shared):
     trial = {"workload": "file_per_process", "storage": "posix", "direct": False}
     trial |= {"block_size": 65536, "segments": 2, "transfer_size": 16384, "verify": True}
-    order = {"number": 1, "members": [(0, 1), (2,)], "patience_s": 200, "silent_s": 200}
+    order = {"number": 1, "members": [(0, 1), (2,)], "timeout_s": 200, "silent_s": 200}
     order["trial"] = {**trial, "target": str(tmp_path)}
 
     def work(world):
         return Work(world, order).run(_engine.Engine(), lambda _: None)
 
     nodes = ["a", "a", "b"]
-    found = together(3, work, nodes, halls(3, nodes) if shared else None)
+    found = together(3, work, nodes, node_barriers(3, nodes) if shared else None)
     assert found[1:] == [None, None]
     (part, failure), before, after = found[0]
     assert failure is None and len(before) == len(after) == 2
@@ -348,13 +348,13 @@ def test_a_rank_that_fails_in_the_engine_is_named(tmp_path, shared):
     taken = tmp_path / "savemark-data-0001.bin"
     taken.write_text("not ours")
     trial = {"workload": "file_per_process", "storage": "posix", "direct": False}
-    order = {"number": 1, "members": [(0, 1)], "patience_s": 200, "silent_s": 200}
+    order = {"number": 1, "members": [(0, 1)], "timeout_s": 200, "silent_s": 200}
     order["trial"] = {**trial, "target": str(tmp_path)}
 
     def work(world):
         return Work(world, order).run(_engine.Engine(), lambda _: None)
 
-    (part, failure), *_ = together(2, work, seats=halls(2) if shared else None)[0]
+    (part, failure), *_ = together(2, work, seats=node_barriers(2) if shared else None)[0]
     assert part is None
     error = failure.error()
     assert error.message.startswith("rank 1 on one (pid 101): cannot create")

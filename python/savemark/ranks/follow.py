@@ -11,7 +11,7 @@ from typing import Any
 import savemark._engine as engine
 from savemark.errors import RankLost
 from savemark.ranks.part import Work, silent_s
-from savemark.ranks.world import IDLE_S, SOON_S, Late, World
+from savemark.ranks.world import IDLE_S, SOON_S, TimedOut, World
 
 Json = dict[str, Any]
 
@@ -22,7 +22,7 @@ def follow(world: World) -> int:
     Where that rank is lost nobody else can say so: it is said here, and all are ended.
     """
     try:
-        world.exchange([engine.version()])
+        world.allgather([engine.version()])
         one = engine.Engine()
         watch_s = silent_s()
         while (order := world.order(None, watch_s))["do"] != "end":
@@ -37,7 +37,7 @@ def follow(world: World) -> int:
             if world.lost:
                 _give_up(world, work)
         world.flush()
-    except (Late, KeyboardInterrupt) as error:
+    except (TimedOut, KeyboardInterrupt) as error:
         print(f"error: {error or 'interrupted'}", file=sys.stderr)  # noqa: T201
         world.abort()
     except Exception:
@@ -50,6 +50,6 @@ def _give_up(world: World, work: Work) -> None:
     """End all ranks; the second one says why, for the first one cannot, and gives up first."""
     if world.rank > 1:
         time.sleep(SOON_S)  # for the first or the second one to do so
-    if work.crew.failure is not None:
-        print(f"error: {work.crew.failure.error().message}", file=sys.stderr)  # noqa: T201
+    if work.collective.failure is not None:
+        print(f"error: {work.collective.failure.error().message}", file=sys.stderr)  # noqa: T201
     world.abort()

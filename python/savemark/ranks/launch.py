@@ -47,11 +47,11 @@ def join() -> World | None:
             "this MPI library allows one thread alone; a trial meets from another one",
             "use a build with thread support, or set MPI4PY_RC_THREAD_LEVEL=serialized",
         )
-    from savemark.ranks.world import Late, World
+    from savemark.ranks.world import TimedOut, World
 
     try:
         return World(mpi)
-    except Late as error:
+    except TimedOut as error:
         atexit.register(mpi.COMM_WORLD.Abort, 1)
         raise RankLost(f"not all of {count} ranks have come: {error}") from None
 

@@ -12,10 +12,10 @@ from typing import Any
 import savemark._engine as engine
 from savemark.errors import EXIT_CODES, RankLost, usage
 from savemark.ranks import merge
-from savemark.ranks.crew import Crew, Over
+from savemark.ranks.collective import Collective, TrialOver
 from savemark.ranks.nodes import Nodes
-from savemark.ranks.part import Work, patience_s, silent_s
-from savemark.ranks.world import Late, World
+from savemark.ranks.part import Work, silent_s, timeout_s
+from savemark.ranks.world import TimedOut, World
 from savemark.signals import stopping
 from savemark.study.keys import split_ours
 
@@ -29,10 +29,10 @@ class Lead:
         self._world = world
         self._trials = 0
         self._in_trial = False  # the others wait for this rank where no order is looked for
-        versions = set(world.exchange([engine.version()]))
+        versions = set(world.allgather([engine.version()]))
         if len(versions) > 1:
-            said = ", ".join(sorted(versions))
-            raise usage(f"the ranks have different savemarks: {said}", "install one on all nodes")
+            names = ", ".join(sorted(versions))
+            raise usage(f"the ranks have different savemarks: {names}", "install one on all nodes")
 
     @property
     def nodes(self) -> Nodes:
@@ -66,19 +66,19 @@ class Lead:
             # The first one leads; of those it leads to, any may be chosen.
             "members": self.nodes.choose(trial),
             "trial": own,
-            "patience_s": patience_s(own, self.nodes.count),
+            "timeout_s": timeout_s(own, self.nodes.count),
             "silent_s": silent_s(),
         }
         work = Work(self._world, order)
         self._in_trial = True
         try:
             self._world.order(order)
-            with _noticing(work.crew):
+            with _noticing(work.collective):
                 done = work.run(one, _all_ranks(moved, len(work.members)))
-        except Late as error:
+        except TimedOut as error:
             self._world.lost = True
             raise RankLost(f"a rank does not answer: {error}") from None
-        except Over:
+        except TrialOver:
             raise KeyboardInterrupt from None  # nothing else ends a trial in this way
         self._in_trial = False
         assert done is not None
@@ -132,14 +132,14 @@ def _all_ranks(moved: Callable[[Json], object], count: int) -> Callable[[Json], 
 
 
 @contextmanager
-def _noticing(crew: Crew) -> Iterator[None]:
-    """Tell whoever waits for other ranks that the user has asked for an end."""
+def _noticing(collective: Collective) -> Iterator[None]:
+    """Let whoever waits for other ranks stop when the user asks for an end."""
     before: dict[int, Any] = {number: signal.getsignal(number) for number in stopping()}
 
     def notice(number: int, frame: FrameType | None) -> None:
-        crew.stop()
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        collective.stop()
+        for other, handler in before.items():
+            signal.signal(other, handler)
         handler = before[number]
         if callable(handler):
             handler(number, frame)
@@ -151,6 +151,6 @@ def _noticing(crew: Crew) -> Iterator[None]:
     try:
         yield
     finally:
-        if not crew.stopping:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+        if not collective.stopping:
+            for number, handler in before.items():
+                signal.signal(number, handler)

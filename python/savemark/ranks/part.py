@@ -11,24 +11,24 @@ import savemark._engine as engine
 from savemark.errors import from_exception
 from savemark.ranks import merge
 from savemark.ranks.clocks import Offset, compare
-from savemark.ranks.crew import SILENT_S, Crew, Failure, worse
+from savemark.ranks.collective import SILENT_S, Collective, Failure, worse
 from savemark.ranks.nodes import placement
 from savemark.ranks.world import World
 
 Json = dict[str, Any]
 Part = tuple[Json | None, Failure | None]
 
-PATIENCE_S, PATIENCE = 120.0, "SAVEMARK_PATIENCE"
+TIMEOUT_S, TIMEOUT = 120.0, "SAVEMARK_PATIENCE"
 # Slower than this no storage is waited for; one item is as much work as so many bytes.
 LEAST_BYTES_PER_S, ITEM_BYTES = 4 << 20, 100 << 10
 
 
-def patience_s(trial: Json, ranks: int) -> float:
+def timeout_s(trial: Json, ranks: int) -> float:
     """Return for how long a rank waits for the others where all but one have nothing to do.
 
     It grows with what a phase does: bytes at a few MiB/s, and the time that it is given.
     """
-    own = float(os.environ.get(PATIENCE, PATIENCE_S))
+    own = float(os.environ.get(TIMEOUT, TIMEOUT_S))
     geometry = [trial.get(name) for name in ("block_size", "segments", "workers")]
     each = 1
     for factor in geometry:
@@ -41,8 +41,8 @@ def patience_s(trial: Json, ranks: int) -> float:
 
 
 def silent_s() -> float:
-    """Return after how much silence a rank counts as lost; never more than the patience."""
-    return min(SILENT_S, float(os.environ.get(PATIENCE, PATIENCE_S)))
+    """Return after how much silence a rank counts as lost; never more than the timeout."""
+    return min(SILENT_S, float(os.environ.get(TIMEOUT, TIMEOUT_S)))
 
 
 class Work:
@@ -54,10 +54,10 @@ class Work:
         self.members = [rank for node in chosen for rank in node]
         self.leaders = [node[0] for node in chosen]
         self.order = order
-        self.crew = Crew(
-            world, self.members, order["number"], order["patience_s"], order["silent_s"]
+        self.collective = Collective(
+            world, self.members, order["number"], order["timeout_s"], order["silent_s"]
         )
-        self._hall = self.crew.enter(chosen)
+        self._node_barrier = self.collective.enter(chosen)
 
     def run(
         self, one: engine.Engine, moved: Callable[[Json], object]
@@ -67,7 +67,7 @@ class Work:
         mine = self._part(one, moved)
         if self.world.lost:
             return mine, [], []
-        whole: Part | None = self.crew.finish(mine, _both)
+        whole: Part | None = self.collective.finish(mine, _both)
         after = self._clocks()
         return None if whole is None else (whole, before, after)
 
@@ -78,23 +78,24 @@ class Work:
 
     def _part(self, one: engine.Engine, moved: Callable[[Json], object]) -> Part:
         """Run the engine; why it failed is known to all, unless it failed behind the end."""
-        crew = self.crew
-        where = placement(self.chosen, crew.here)
+        collective = self.collective
+        where = placement(self.chosen, collective.here)
 
         def tick(progress: Json) -> None:
             moved(progress)
-            crew.moved(progress)
+            collective.moved(progress)
 
         try:
             trial = json.dumps(self.order["trial"])
-            text = one.run(trial, tick, None, json.dumps(where), crew.meet, self._hall)
+            meet = collective.allgather, self._node_barrier
+            text = one.run(trial, tick, None, json.dumps(where), *meet)
         except Exception as raised:
-            if crew.failure is not None:
-                return None, crew.failure
+            if collective.failure is not None:
+                return None, collective.failure
             return None, self._failure(raised)
         node = next(n for n, ranks in enumerate(self.chosen) if self.world.rank in ranks)
         boot = self.world.all[self.world.rank]["boot"]
-        return merge.prepare(json.loads(text), node, boot, crew.left()), None
+        return merge.prepare(json.loads(text), node, boot, collective.left()), None
 
     def _failure(self, raised: BaseException) -> Failure:
         """Return what went wrong here alone, such as in the removal of files."""

@@ -21,13 +21,13 @@ from operator import or_
 from pathlib import Path
 from typing import Any, TextIO
 
-from savemark.ranks import halls
+from savemark.ranks import node_barrier
 from savemark.ranks.nodes import Nodes
 
-# What a message is: orders of the first rank, meetings of a trial, signs of life, the clock.
-ORDER, UP, DOWN, LEVEL, BEAT, STOP, CLOCK, PULSE = range(8)
+# What a message is: orders of the first rank, collectives of a trial, signs of life, the clock.
+ORDER, GATHER, BROADCAST, BARRIER, HEARTBEAT, STOP, CLOCK, LEAD_HEARTBEAT = range(8)
 # How often the first rank says that it lives.
-PULSE_S = 1.0
+LEAD_HEARTBEAT_S = 1.0
 # Looked for again at once for so long, then after pauses that grow with the time waited.
 SPIN_S, PAUSE_MOST_S, LEAST_PAUSE_S = 1e-3, 5e-3, 2e-5
 # A limit for what takes no time: after it somebody is lost.
@@ -36,18 +36,18 @@ SOON_S = 60.0
 START_S = 300.0
 # How long a rank waits for its next order: the first one may be writing a report.
 IDLE_S = 4 * 3600.0
-# For the launcher to read what was said last, at most, and then to pass it on: what it has not
+# For the launcher to read what was printed last, at most, and then to pass it on: what it has not
 # when it ends is lost.
-READ_S, SAID_S = 10.0, 0.2
+READ_S, PASS_ON_S = 10.0, 0.2
 NODE = "SAVEMARK_NODE"
 
 
-class Late(Exception):  # noqa: N818  (somebody is)
+class TimedOut(Exception):  # noqa: N818
     """A message did not come in time."""
 
 
 def node_name() -> str:
-    """Return the name of this node; said by the environment where one machine plays several."""
+    """Return the name of this node; the environment names it where one machine plays several."""
     return os.environ.get(NODE) or socket.gethostname()
 
 
@@ -75,51 +75,52 @@ class World:
         self.code = 1  # with which all end then
         cores = sum(1 << core for core in os.sched_getaffinity(0))
         me = {"node": node_name(), "pid": os.getpid(), "boot": boot_id(), "cores": cores}
-        self.all: list[dict[str, Any]] = self.exchange([me])
-        self.nodes = Nodes.of([each["node"] for each in self.all])
+        self.all: list[dict[str, Any]] = self.allgather([me])
+        self.nodes = Nodes.of([rank["node"] for rank in self.all])
         here = next(ranks for ranks in self.nodes.ranks.values() if self.rank in ranks)
         node_cores = reduce(or_, (self.all[rank]["cores"] for rank in here)).bit_count()
-        self.hall = halls.open_for(self.rank, here, (self.size, node_cores), self.exchange)
-        self.heard_s = time.monotonic()  # of the first rank, by the second one
+        sizes = self.size, node_cores
+        self.node_barrier = node_barrier.open_for(self.rank, here, sizes, self.allgather)
+        self.lead_alive_s = time.monotonic()  # of the first rank, by the second one
         if self.rank == 0:
             threading.Thread(target=self._live, name="pulse", daemon=True).start()
 
     @property
     def meet(self) -> str:
-        """By what the ranks of a node meet: shared `memory`, or `messages`."""
-        return "messages" if self.hall is None else "memory"
+        """How the barriers of the ranks of a node work: by shared `memory`, or by `messages`."""
+        return "messages" if self.node_barrier is None else "memory"
 
     def _live(self) -> None:
         """Tell the second rank again and again that this one lives, whatever else it does."""
         while not self.lost:
-            self.send(1, PULSE, None)
-            time.sleep(PULSE_S)
+            self.send(1, LEAD_HEARTBEAT, None)
+            time.sleep(LEAD_HEARTBEAT_S)
 
-    def look_at_lead(self, silent_s: float) -> None:
-        """On the second rank: raise `Late` if the first one, which judges all others, is silent."""
+    def check_lead(self, silent_s: float) -> None:
+        """On the second rank: `TimedOut` if the first one, which judges all others, is silent."""
         if self.rank != 1:
             return
         now = time.monotonic()
-        while self.take(PULSE, 0):
-            self.heard_s = now
-        if now - self.heard_s > silent_s:
-            raise Late(f"{self.name(0)} gave no sign of life for {silent_s:.0f} s")
+        while self.take(LEAD_HEARTBEAT, 0):
+            self.lead_alive_s = now
+        if now - self.lead_alive_s > silent_s:
+            raise TimedOut(f"{self.name(0)} gave no sign of life for {silent_s:.0f} s")
 
-    def exchange(self, mine: list[Any]) -> list[Any]:
+    def allgather(self, mine: list[Any]) -> list[Any]:
         """Put the lists of all ranks together, and give the whole to all."""
         both = self.gather(self.everyone, self.rank, mine, lambda a, b: a + b, START_S)
-        found: list[Any] = self.spread(self.everyone, self.rank, both, 2 * START_S)
-        return found
+        whole: list[Any] = self.broadcast(self.everyone, self.rank, both, 2 * START_S)
+        return whole
 
     def name(self, rank: int) -> str:
-        """Say who a rank is."""
+        """Return who a rank is, for people."""
         who = self.all[rank]
         return f"rank {rank} on {who['node']} (pid {who['pid']})"
 
     def send(self, to: int, tag: int, data: Any) -> None:
         """Send without waiting; the data is kept until it has gone."""
         with self._lock:
-            self._sending = [each for each in self._sending if not each.Test()]
+            self._sending = [request for request in self._sending if not request.Test()]
             self._sending.append(self._comm.isend(data, dest=to, tag=tag))
 
     def take(self, tag: int, source: int | None = None) -> tuple[int, Any] | None:
@@ -127,7 +128,7 @@ class World:
         status = self._status()
         with self._lock:
             if self._sending:
-                self._sending = [each for each in self._sending if not each.Test()]
+                self._sending = [request for request in self._sending if not request.Test()]
             wanted = self._any if source is None else source
             if not self._comm.iprobe(source=wanted, tag=tag, status=status):
                 return None
@@ -142,16 +143,16 @@ class World:
         meanwhile: Callable[[], None] = lambda: None,
         pause_s: float = PAUSE_MOST_S,
     ) -> tuple[int, Any]:
-        """Return a message, and who sent it; `Late` after the limit, or what `meanwhile` raises."""
+        """Return a message and who sent it; raise `TimedOut`, or what `meanwhile` raises."""
         began = time.monotonic()
         while True:
-            found = self.take(tag, source)
-            if found is not None:
-                return found
+            message = self.take(tag, source)
+            if message is not None:
+                return message
             meanwhile()
             waited = time.monotonic() - began
             if waited > limit_s:
-                raise Late(f"nothing came from rank {source} for {waited:.0f} s")
+                raise TimedOut(f"nothing came from rank {source} for {waited:.0f} s")
             if waited < SPIN_S:
                 os.sched_yield()
             else:
@@ -173,29 +174,29 @@ class World:
         mask = 1
         while mask < len(members):
             if here & mask:
-                self.send(members[here - mask], UP, mine)
+                self.send(members[here - mask], GATHER, mine)
                 return None
             if here + mask < len(members):
-                _, theirs = self.wait(members[here + mask], UP, limit_s, meanwhile)
+                _, theirs = self.wait(members[here + mask], GATHER, limit_s, meanwhile)
                 mine = merge(mine, theirs)
             mask <<= 1
         return mine
 
-    def spread(
+    def broadcast(
         self,
         members: Sequence[int],
         here: int,
         data: Any,
         limit_s: float = SOON_S,
         meanwhile: Callable[[], None] = lambda: None,
-        tag: int = DOWN,
+        tag: int = BROADCAST,
     ) -> Any:
         """Give what the first member has to all, down the same tree."""
         mask = 1
         while mask < len(members) and not here & mask:
             mask <<= 1
         if here:
-            pause = PAUSE_MOST_S if tag == DOWN else 4 * PAUSE_MOST_S
+            pause = PAUSE_MOST_S if tag == BROADCAST else 4 * PAUSE_MOST_S
             _, data = self.wait(members[here - mask], tag, limit_s, meanwhile, pause)
         while mask > 1:
             mask >>= 1
@@ -203,29 +204,29 @@ class World:
                 self.send(members[here + mask], tag, data)
         return data
 
-    def level(self, members: Sequence[int], here: int, meanwhile: Callable[[], None]) -> None:
+    def barrier(self, members: Sequence[int], here: int, meanwhile: Callable[[], None]) -> None:
         """Leave together: a dissemination barrier of ranks that are all here, or nearly."""
         step, count = 1, len(members)
         while step < count:
-            self.send(members[(here + step) % count], LEVEL, step)
-            self.wait(members[(here - step) % count], LEVEL, SOON_S, meanwhile, LEAST_PAUSE_S)
+            self.send(members[(here + step) % count], BARRIER, step)
+            self.wait(members[(here - step) % count], BARRIER, SOON_S, meanwhile, LEAST_PAUSE_S)
             step <<= 1
 
     def order(self, what: dict[str, Any] | None, silent_s: float = IDLE_S) -> dict[str, Any]:
-        """Give all ranks what the first one says next; `Late` where it is silent for so long."""
+        """Give all ranks the first one's next order; `TimedOut` where it is silent for so long."""
 
         def look() -> None:
-            self.look_at_lead(silent_s)
+            self.check_lead(silent_s)
 
-        found: dict[str, Any] = self.spread(self.everyone, self.rank, what, IDLE_S, look, ORDER)
-        return found
+        order: dict[str, Any] = self.broadcast(self.everyone, self.rank, what, IDLE_S, look, ORDER)
+        return order
 
     def flush(self, limit_s: float = SOON_S) -> None:
         """Wait until all that was sent has gone."""
         until = time.monotonic() + limit_s
         while time.monotonic() < until:
             with self._lock:
-                self._sending = [each for each in self._sending if not each.Test()]
+                self._sending = [request for request in self._sending if not request.Test()]
             if not self._sending:
                 return
             time.sleep(LEAST_PAUSE_S)
@@ -237,7 +238,7 @@ class World:
         until = time.monotonic() + READ_S
         while (_unread(sys.stdout) or _unread(sys.stderr)) and time.monotonic() < until:
             time.sleep(PAUSE_MOST_S)
-        time.sleep(SAID_S)
+        time.sleep(PASS_ON_S)
         self._comm.Abort(self.code)
 
 

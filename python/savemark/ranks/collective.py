@@ -1,4 +1,4 @@
-"""The ranks of one trial: where they meet, what they tell each other, and who does not come."""
+"""The collectives of the ranks of one trial, and which rank is missing where one does not end."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from typing import Any
 
 import savemark._engine as engine
 from savemark.errors import RankLost, SavemarkError
-from savemark.ranks.world import BEAT, SOON_S, STOP, Late, World
+from savemark.ranks.world import HEARTBEAT, SOON_S, STOP, TimedOut, World
 
 Json = dict[str, Any]
-# What a node says to the others: the place, the numbers of its ranks, whether they must meet apart.
-Beyond = tuple[str, list[int], bool]
-
 # A rank that gave no sign of life for so long is lost; one gives it every second.
-SILENT_S, BEAT_S = 30.0, 1.0
+SILENT_S, HEARTBEAT_S = 30.0, 1.0
 # So many signs of life in a second are no burden for the first rank.
-BEATS_PER_S = 200
+HEARTBEATS_PER_S = 200
 # Places that the engine names.
 START, LEAVING, END = "the start of ", "leaving", "the end"
 # What ends a trial for all: the worse one is said.
@@ -51,15 +48,15 @@ def worse(one: Failure | None, other: Failure | None) -> Failure | None:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What ranks say when they meet."""
+class Arrival:
+    """What ranks bring to a collective: where they are, their numbers, and why they stop."""
 
     at: str
     numbers: list[int]
     failure: Failure | None = None
 
-    def with_next(self, other: Said) -> Said:
-        """Return what both say; the other ranks come next."""
+    def with_next(self, other: Arrival) -> Arrival:
+        """Return that of both; the other ranks come next."""
         failure = worse(self.failure, other.failure)
         if failure is None and self.at != other.at:
             why = f"ranks meet at two places ({self.at}; {other.at}); this is a bug in savemark"
@@ -67,67 +64,81 @@ class Said:
         return replace(self, numbers=self.numbers + other.numbers, failure=failure)
 
 
-class Over(Exception):  # noqa: N818
+@dataclass(frozen=True)
+class NodeArrival:
+    """That of the ranks of a node; `apart` if they are at several places, or one has failed."""
+
+    at: str
+    numbers: list[int]
+    apart: bool
+
+    def with_next(self, other: NodeArrival) -> NodeArrival:
+        """Return that of both; the other nodes come next."""
+        apart = self.apart or other.apart or self.at != other.at
+        return NodeArrival(self.at, self.numbers + other.numbers, apart)
+
+
+class TrialOver(Exception):  # noqa: N818
     """The trial is over: some rank has failed."""
 
 
-class Crew:
+class Collective:
     """The ranks that run one trial, seen from one of them."""
 
     def __init__(
-        self, world: World, members: Sequence[int], trial: int, patience_s: float, silent_s: float
+        self, world: World, members: Sequence[int], trial: int, timeout_s: float, silent_s: float
     ) -> None:
         self.world, self.members, self.trial = world, list(members), trial
         self.here = self.members.index(world.rank)
-        self.patience_s, self.silent_s = patience_s, silent_s
+        self.timeout_s, self.silent_s = timeout_s, silent_s
         self.failure: Failure | None = None  # as all know it
         self.stopping = False  # somebody has pressed Ctrl-C
         self._left: dict[str, int] = {}
         self._place = "its preparation"
-        self._met_s = self._beat_s = time.monotonic()
+        self._met_s = self._heartbeat_s = time.monotonic()
         self._heard = dict.fromkeys(self.members, (self._met_s, self._place))
         self._stopped = False
         self._broken = False  # this rank left a meeting that others are still at
         self._parted = False  # whoever is done gives no signs of life any more
-        self._hall: engine.Hall | None = None
+        self._node_barrier: engine.Hall | None = None
         self._leaders: list[int] = []
 
     def enter(self, nodes: Sequence[Sequence[int]]) -> engine.Hall | None:
-        """Take a seat where the ranks of this node meet, if there is such a place.
+        """Begin the trial at the barrier of this node, if there is one; return it.
 
-        `nodes` are the members node by node. Whoever has no seat meets all others by messages.
+        `nodes` are the members node by node. Without a barrier all goes by messages.
         """
-        self._hall = self.world.hall
-        if self._hall is not None:
+        self._node_barrier = self.world.node_barrier
+        if self._node_barrier is not None:
             mine = next(ranks for ranks in nodes if self.world.rank in ranks)
             self._leaders = [ranks[0] for ranks in nodes]
             least, times = self._limit()
-            self._hall.begin(len(mine), least, times, len(nodes) > 1, self)
-            self._hall.say(self._place)
-        return self._hall
+            self._node_barrier.begin(len(mine), least, times, len(nodes) > 1, self)
+            self._node_barrier.say(self._place)
+        return self._node_barrier
 
-    def meet(
+    def allgather(
         self, at: str, numbers: list[int], failure: tuple[str, str, str | None] | None
     ) -> list[int]:
-        """Meet the others by messages, as the engine asks for it; `Over` where any has failed."""
+        """Gather all ranks' numbers by messages; `TrialOver` where any rank has failed."""
         mine = None
         if failure is not None:
             mine = Failure(self.world.name(self.world.rank), *failure)
             self.failing(mine.kind)
-        self._say(f"waiting at {at}")
+        self._set_place(f"waiting at {at}")
         self._broken = True
-        merged = self._gather(Said(at, numbers, mine), Said.with_next)
-        answer: Said = self._spread(merged)
+        merged = self._gather(Arrival(at, numbers, mine), Arrival.with_next)
+        answer: Arrival = self._broadcast(merged)
         self._broken = False
         self._parted = answer.failure is not None or at == END
         if answer.failure is not None:
             self.failure = answer.failure
-            raise Over(answer.failure.message)
+            raise TrialOver(answer.failure.message)
         if at.startswith(START):
-            self._level(self.members)
+            self._barrier(self.members)
             self._left[at.removeprefix(START)] = time.monotonic_ns()
         self._met_s = time.monotonic()
-        self._say(f"behind {at}")
+        self._set_place(f"behind {at}")
         return answer.numbers
 
     def beyond(self, at: str, numbers: list[int], apart: bool) -> list[int] | None:
@@ -137,11 +148,12 @@ class Crew:
         has failed.
         """
         if at == LEAVING and not apart:
-            self._level(self._leaders)
+            self._barrier(self._leaders)
             return []
-        merged = self._bounded(self.world.gather, self._leaders, (at, numbers, apart), _beside)
-        _, everything, apart = self._bounded(self.world.spread, self._leaders, merged)
-        return None if apart else everything
+        mine = NodeArrival(at, numbers, apart)
+        merged = self._bounded(self.world.gather, self._leaders, mine, NodeArrival.with_next)
+        whole: NodeArrival = self._bounded(self.world.broadcast, self._leaders, merged)
+        return None if whole.apart else whole.numbers
 
     def late(self, limit_s: float) -> None:
         """Say who has not come to a meeting of this node."""
@@ -162,79 +174,80 @@ class Crew:
 
     def left(self) -> dict[str, int]:
         """Return when this rank left the start of each phase, by its own clock, in ns."""
-        return self._left | dict(self._hall.left_ns() if self._hall else ())
+        return self._left | dict(self._node_barrier.left_ns() if self._node_barrier else ())
 
     def finish(self, part: Any, merge: Any) -> Any:
         """Bring together what is left of the trial: the first rank gets the whole."""
         if self._broken or self.stopping:
-            raise Over("a meeting was left")
-        self._say("the end of the trial")
+            raise TrialOver("a meeting was left")
+        self._set_place("the end of the trial")
         return self._gather(part, merge)
 
     def moved(self, _progress: Json) -> None:
-        """Give a sign of life while the engine works or waits; `Over` if another has failed."""
-        self._beat()
+        """Give a sign of life while the engine works; `TrialOver` if another rank has failed."""
+        self._heartbeat()
         self._judge()
         while found := self.world.take(STOP):
             self._stopped = self._stopped or found[1] == self.trial
         if self._stopped:
-            raise Over("another rank has failed")
+            raise TrialOver("another rank has failed")
 
     def _gather(self, mine: Any, merge: Any) -> Any:
         return self._bounded(self.world.gather, self.members, mine, merge)
 
-    def _spread(self, data: Any) -> Any:
-        return self._bounded(self.world.spread, self.members, data)
+    def _broadcast(self, data: Any) -> Any:
+        return self._bounded(self.world.broadcast, self.members, data)
 
-    def _level(self, among: list[int]) -> None:
+    def _barrier(self, among: list[int]) -> None:
         def share(members: list[int], here: int, *_: Any) -> None:
-            self.world.level(members, here, self._look)
+            self.world.barrier(members, here, self._look)
 
         self._bounded(share, among)
 
     def _bounded(self, share: Any, among: list[int], *what: Any) -> Any:
         """Wait as long as such a trial may take; the first rank then says who is missing."""
-        met_s = self._hall.since_met_s() if self._hall else time.monotonic() - self._met_s
+        local = self._node_barrier
+        met_s = local.since_met_s() if local else time.monotonic() - self._met_s
         least_s, times = self._limit()
         limit_s = least_s + times * met_s
         try:
             return share(among, among.index(self.world.rank), *what, limit_s, self._look)
-        except Late:
+        except TimedOut:
             raise self._lost(f"did not come within {limit_s:.0f} s") from None
 
     def _limit(self) -> tuple[float, float]:
         """Return how long a meeting is waited for: seconds, and times the time since the last."""
         if self.here == 0:
-            return self.patience_s, 10.0
+            return self.timeout_s, 10.0
         # Only the first one knows who gave signs of life, so it is the first to give up.
-        return 2 * self.patience_s + 2 * self.silent_s + SOON_S, 20.0
+        return 2 * self.timeout_s + 2 * self.silent_s + SOON_S, 20.0
 
-    def _say(self, place: str) -> None:
+    def _set_place(self, place: str) -> None:
         self._place = place
-        if self._hall is not None:
-            self._hall.say(place)
+        if self._node_barrier is not None:
+            self._node_barrier.say(place)
 
     def _where(self) -> str:
-        return self._place if self._hall is None else self._hall.place()
+        return self._place if self._node_barrier is None else self._node_barrier.place()
 
     def _leave(self) -> None:
-        if self._hall is not None:
-            self._hall.leave()
+        if self._node_barrier is not None:
+            self._node_barrier.leave()
 
     def _look(self) -> None:
         """Look at the others while waiting for one of them."""
         if self.stopping:
-            raise Over("interrupted")
-        self._beat()
+            raise TrialOver("interrupted")
+        self._heartbeat()
         self._judge()
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         now = time.monotonic()
-        if now - self._beat_s < max(BEAT_S, len(self.members) / BEATS_PER_S):
+        if now - self._heartbeat_s < max(HEARTBEAT_S, len(self.members) / HEARTBEATS_PER_S):
             return
-        self._beat_s = now
+        self._heartbeat_s = now
         if self.here:
-            self.world.send(self.members[0], BEAT, (self.trial, self._where()))
+            self.world.send(self.members[0], HEARTBEAT, (self.trial, self._where()))
         else:
             self._heard[self.world.rank] = (now, self._where())
 
@@ -244,17 +257,17 @@ class Crew:
         The first rank judges all others, and the second one the first.
         """
         try:
-            self.world.look_at_lead(self.silent_s)
-        except Late:
+            self.world.check_lead(self.silent_s)
+        except TimedOut:
             raise self._lost(f"gave no sign of life for {self.silent_s:.0f} s") from None
         if self.here or self._parted or self._where() == f"behind {END}":
             return
         now = time.monotonic()
-        while found := self.world.take(BEAT):
+        while found := self.world.take(HEARTBEAT):
             rank, (trial, place) = found
             if trial == self.trial:
                 self._heard[rank] = (now, place)
-        silent_s = self.silent_s + len(self.members) / BEATS_PER_S
+        silent_s = self.silent_s + len(self.members) / HEARTBEATS_PER_S
         if any(now - heard > silent_s for heard, _ in self._heard.values()):
             raise self._lost(f"gave no sign of life for {silent_s:.0f} s")
 
@@ -282,8 +295,3 @@ class Crew:
             lost=True,
         )
         return self.failure.error()
-
-
-def _beside(one: Beyond, other: Beyond) -> Beyond:
-    """Return what two nodes say; the other one comes next."""
-    return one[0], one[1] + other[1], one[2] or other[2] or one[0] != other[0]

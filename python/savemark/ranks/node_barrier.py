@@ -1,4 +1,4 @@
-"""The halls in which the ranks of each node meet: made when the ranks have found each other."""
+"""The barrier of the ranks of each node, in shared memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import savemark._engine as engine
 
-# `messages` lets all ranks meet by MPI, as they do where they share no memory.
+# `messages`: all barriers go by MPI, as where ranks share no memory.
 MEET, MESSAGES = "SAVEMARK_MEET", "messages"
 
 
@@ -16,20 +16,20 @@ def open_for(
     rank: int,
     here: Sequence[int],
     sizes: tuple[int, int],
-    exchange: Callable[[list[Any]], list[Any]],
+    allgather: Callable[[list[Any]], list[Any]],
 ) -> engine.Hall | None:
-    """Return this rank's seat in the hall of its node; None where any rank finds none.
+    """Return this rank's barrier of its node; None where any rank finds none.
 
     Called by all ranks. `here` are those of this node, `sizes` the number of all ranks and that of
     the cores of this node's. Ranks in containers of their own do not see each other's memory.
     """
-    hall: engine.Hall | None = None
+    barrier: engine.Hall | None = None
     if rank == here[0] and os.environ.get(MEET) != MESSAGES:
-        hall = _or_none(lambda: engine.Hall(len(here), *sizes))
-    address = exchange([hall.address() if hall else None])[here[0]]
+        barrier = _or_none(lambda: engine.Hall(len(here), *sizes))
+    address = allgather([barrier.address() if barrier else None])[here[0]]
     if rank != here[0] and address is not None:
-        hall = _or_none(lambda: engine.Hall.join(address, here.index(rank), len(here), *sizes))
-    return hall if all(exchange([hall is not None])) else None
+        barrier = _or_none(lambda: engine.Hall.join(address, here.index(rank), len(here), *sizes))
+    return barrier if all(allgather([barrier is not None])) else None
 
 
 def _or_none(find: Callable[[], engine.Hall]) -> engine.Hall | None:
