@@ -1,4 +1,4 @@
-"""A stand-in for the compiled engine: same interface, small files instead of real measurements.
+"""A stand-in for the compiled engine: its options, small files instead of real measurements.
 
 For the tests of the Python rooms only; tests reach it by `install`, the package never does.
 FAKE_SLEEP_S slows every trial down. FAKE_HOLD=N holds the trial after N of them: it goes on until
@@ -10,139 +10,23 @@ hint]. FAKE_ERRORS_RUN spares the calibration, which comes before there is a run
 import itertools
 import json
 import os
-import re
 import sys
 import time
 import types
 from pathlib import Path
 
-
-class EngineError(Exception):
-    def __init__(self, kind, message, hint=None):
-        super().__init__(message)
-        self.kind, self.message, self.hint = kind, message, hint
+import savemark._engine as real
 
 
-def version():
-    return "0.1.0"
+def __getattr__(name):
+    """Options, sizes, errors: all that measures nothing is the engine's own."""
+    return getattr(real, name)
 
 
-SIZE = {"type": ["integer", "string"], "format": "size"}
-SPAN = {"anyOf": [{"type": ["number", "string"], "format": "span"}, {"type": "null"}]}
-CODECS = ["none", "tar", "lz4", "zstd", "gzip", "zlib", "planes"]
-
-
-def _schema(**properties):
-    defs = {"Codec": {"oneOf": [{"const": name, "type": "string"} for name in CODECS]}}
-    full = {
-        name: {"description": f"The {name}.", "default": default, **part}
-        for name, (default, part) in properties.items()
-    }
-    return {"type": "object", "properties": full, "$defs": defs}
-
-
-INTEGER, TEXT, SWITCH = {"type": "integer"}, {"type": ["string", "null"]}, {"type": "boolean"}
-CODEC = {"$ref": "#/$defs/Codec"}
-TRANSFER = {
-    "operation": ("write", {"enum": ["read", "write"], "type": "string"}),
-    "size": (1 << 28, SIZE),
-    "transfer_size": (1 << 20, SIZE),
-    "queue_depth": (8, INTEGER),
-    "workers": (1, INTEGER),
-    "sync": ("end", {"enum": ["none", "each", "end"], "type": "string"}),
-    "duration": (None, SPAN),
-}
-SCHEMA = {
-    "common": _schema(target=(None, TEXT), payload=("bf16", TEXT), seed=(0, INTEGER)),
-    "workloads": {
-        "checkpoint": _schema(
-            size=(1 << 28, SIZE),
-            state=(None, TEXT),
-            codec=("none", CODEC),
-            level=(None, {"type": ["integer", "null"]}),
-            streams=(4, INTEGER),
-            chunk_size=(4 << 20, SIZE),
-            queue_depth=(8, INTEGER),
-            cache=("cold", {"enum": ["cold", "warm"], "type": "string"}),
-        ),
-        "sequential": _schema(
-            **TRANSFER, checksum=(False, SWITCH), keep=(False, SWITCH), from_state=(False, SWITCH)
-        ),
-        "random": _schema(**TRANSFER, operations=(None, {"type": ["integer", "null"]})),
-        "codec": _schema(
-            codec=("lz4", CODEC),
-            level=(None, {"type": ["integer", "null"]}),
-            size=(1 << 28, SIZE),
-            chunk_size=(4 << 20, SIZE),
-            workers=(1, INTEGER),
-        ),
-        "memcpy": _schema(size=(1 << 28, SIZE), workers=(1, INTEGER)),
-    },
-    "storages": {
-        "null": _schema(),
-        "memory": _schema(),
-        "posix": _schema(direct=(True, SWITCH)),
-        "uring": _schema(
-            direct=(True, SWITCH),
-            fixed_buffers=("auto", {"enum": ["auto", "on", "off"], "type": "string"}),
-        ),
-    },
-    "codecs": CODECS,
-    "payloads": ["zeros", "text", "bf16", "fp32", "random"],
-}
-
-
-def schema():
-    return json.dumps(SCHEMA)
-
-
-def resolve(text):
-    trial = json.loads(text)
-    for tag, group in (("workload", "workloads"), ("storage", "storages")):
-        if trial.get(tag) not in SCHEMA[group]:
-            raise EngineError("usage", f"{tag}: `{trial.get(tag)}` is not known")
-    parts = [
-        SCHEMA["common"],
-        SCHEMA["workloads"][trial["workload"]],
-        SCHEMA["storages"][trial["storage"]],
-    ]
-    known = {name: prop for part in parts for name, prop in part["properties"].items()}
-    for key, value in trial.items():
-        if key not in known and key not in ("workload", "storage"):
-            raise EngineError("usage", f"`{key}` is not an option of {trial['workload']}")
-        if known.get(key, {}).get("type") == "integer" and not isinstance(value, int):
-            raise EngineError("usage", f"{key}: invalid type, expected a whole number")
-    if trial.get("codec", "none") not in CODECS:
-        raise EngineError("usage", f"codec: unknown `{trial['codec']}`")
-    return json.dumps({**{name: prop["default"] for name, prop in known.items()}, **trial})
-
-
-def parse_size(text):
-    from savemark.units import BYTES
-
-    found = re.fullmatch(r"([\d.]+)\s*(\w*)", text.strip())
-    if not found:
-        raise EngineError("usage", f"`{text}` is not a size")
-    if found[2] not in BYTES:
-        raise EngineError("usage", f"`{text}` has an unknown unit; write 4KiB or 4kB")
-    return int(float(found[1]) * BYTES[found[2]])
-
-
-def parse_span(text):
-    for unit, seconds in (("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)):
-        if text.endswith(unit):
-            try:
-                return float(text.removesuffix(unit)) * seconds
-            except ValueError:
-                break
-    raise EngineError("usage", f"`{text}` is not a duration; write 5s, 200ms, 2m or 1h")
-
-
-def format_size(size_bytes):
-    for step, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size_bytes >= step and size_bytes % step == 0:
-            return f"{size_bytes // step}{unit}"
-    return str(size_bytes)
+def failed(kind, message, hint=None):
+    error = real.EngineError(message)
+    error.kind, error.message, error.hint = kind, message, hint
+    return error
 
 
 def host(target):
@@ -174,14 +58,14 @@ class Engine:
     ran = 0  # trials of a run
 
     def run(self, text, progress=None):
-        trial = json.loads(resolve(text))
+        trial = json.loads(real.resolve(text))
         errors = json.loads(os.environ.get("FAKE_ERRORS", "{}"))
         if progress:
             errors |= json.loads(os.environ.get("FAKE_ERRORS_RUN", "{}"))
         for word in (trial.get("codec"), trial["workload"]):
             if word in errors:
                 kind, message, *hint = errors[word]
-                raise EngineError(kind, message.format(f"/shard-{time.time_ns()}"), *hint)
+                raise failed(kind, message.format(f"/shard-{time.time_ns()}"), *hint)
         if trial["storage"] in ("posix", "uring"):
             shard = Path(trial["target"], "shard-0")
             shard.write_bytes(b"x" * 4096)
@@ -202,7 +86,7 @@ class Engine:
                 if progress:
                     progress({"phase": "save", "done_bytes": 1, "total_bytes": trial["size"]})
         except KeyboardInterrupt:
-            raise EngineError("interrupted", "interrupted") from None
+            raise failed("interrupted", "interrupted") from None
 
 
 HELD_S = 600.0

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import fake_engine
 from waiting import records, until
 
 SMALL = ["--size", "16m", "--codec", "none,zstd", "--streams", "0,2"]
@@ -29,15 +28,6 @@ def storage(place):
     if target["class"] == "memory":
         return ["--storage", "posix", "--no-direct"]
     return [] if uring else ["--storage", "posix"]
-
-
-def test_the_fake_engine_knows_no_key_that_the_real_one_lacks():
-    from savemark import _engine
-
-    real = json.loads(_engine.schema())
-    for group in ("workloads", "storages"):
-        for name, part in fake_engine.SCHEMA[group].items():
-            assert set(part["properties"]) <= set(real[group][name].get("properties", {})), name
 
 
 def test_shipped_studies_resolve():
