@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from savemark.report.analysis import Analysis
+from savemark.report.document import Picture
 from savemark.stats import TargetResult
 
 
@@ -55,6 +56,18 @@ class Drawn:
     files: list[str]  # names below figures/, without their endings
     why: str | None
     quiet: bool = False  # another figure shows it better, or it is about another workload
+
+    @property
+    def picture(self) -> Picture:
+        """What a report holds of it."""
+        f = self.figure
+        panels, files = tuple(self.panels), tuple(self.files)
+        return Picture(f.name, f.title, f.caption, panels, files, f.columns, f.wide)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it would apply to another run, and not only to that of another study."""
+        return self.quiet and not (self.why or "").startswith("it belongs to ")
 
 
 def each_phase(

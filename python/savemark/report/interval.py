@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from savemark.advice import interval
 from savemark.checks.repeats import leader
 from savemark.report.analysis import Analysis
-from savemark.report.document import Datum, Line, Table
+from savemark.report.document import Datum, Line, Place, Table
 
 # Where a reader starts from; the page has a field for each of the first two.
 STATE_BYTES = 100e9
 MTBF_S = 12 * 3600.0
 RESTART_S = 300.0  # detect the failure and start again, without reading the checkpoint
 COLOURS = ("codec-tar", "codec-zstd", "codec-lz4", "codec-gzip", "codec-zlib", "codec-planes")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One target at its best setting: user bytes per second of save and restore."""
-
-    label: str
-    setting: str
-    save: float
-    restore: float
-    colour: str
-
-    def numbers(self, state: float, mtbf: float) -> tuple[float, float, float, float]:
-        """Seconds of save and restore, the interval with most useful work, and its share."""
-        save, restore = state / self.save, state / self.restore
-        tau = interval.optimal(save, mtbf)
-        return save, restore, tau, interval.goodput(tau, save, mtbf, RESTART_S + restore)
 
 
 def places(analysis: Analysis) -> list[Place]:
@@ -48,12 +29,19 @@ def places(analysis: Analysis) -> list[Place]:
     return found
 
 
+def _numbers(place: Place, state: float, mtbf: float) -> tuple[float, float, float, float]:
+    """Seconds of save and restore, the interval with most useful work, and its share."""
+    save, restore = state / place.save, state / place.restore
+    tau = interval.optimal(save, mtbf)
+    return save, restore, tau, interval.goodput(tau, save, mtbf, RESTART_S + restore)
+
+
 def table(found: list[Place]) -> Table:
     """The numbers for the job that the fields start with."""
     heads = ["", "a save takes", "a restore takes", "save every", "useful work"]
     lines = []
     for place in found:
-        save, restore, tau, share = place.numbers(STATE_BYTES, MTBF_S)
+        save, restore, tau, share = _numbers(place, STATE_BYTES, MTBF_S)
         texts = [span_text(save), span_text(restore), span_text(tau), f"{share * 100:.1f} %"]
         name = f"{place.label}, {place.setting}" if len(found) > 1 else place.setting
         lines.append(Line([Datum(name), *map(Datum, texts)]))

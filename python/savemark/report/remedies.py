@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from savemark.checks import Finding, Remedy, Verdict, registered
 from savemark.report.analysis import Analysis
+from savemark.report.document import Message
 
 # The remedies that several checks share; a finding of another check keeps its own.
 REMEDIES = {
@@ -19,22 +19,6 @@ REMEDIES = {
 ANSWERED = ("HC-17", "HC-18")
 # Of several findings each gets so many characters; the report has all of it.
 LONGEST = 160
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What was seen and why, and what to do about it; of all findings with that remedy."""
-
-    kind: str
-    verdict: Verdict
-    ids: tuple[str, ...]
-    seen: str
-    remedy: str
-
-    @property
-    def text(self) -> str:
-        """Both sentences."""
-        return f"{self.seen} {self.remedy}".strip()
 
 
 def beside(analysis: Analysis) -> list[Finding]:

@@ -13,11 +13,12 @@ from savemark.checks import Verdict
 from savemark.records import Run
 from savemark.report import answers, blocked, expecting, fitting, io500, published, stopping
 from savemark.report.analysis import Analysis, analyse
+from savemark.report.document import Message, Number, Spoken
 from savemark.report.facts import ceiling_list, headline
 from savemark.report.grid import labelled, print_table, width
-from savemark.report.remedies import Message, beside, caveats, messages
+from savemark.report.remedies import beside, caveats, messages
 from savemark.report.settings import Settings, settings, whole
-from savemark.report.speech import Number, Spoken, cost, spoken
+from savemark.report.speech import cost, spoken
 from savemark.report.verdict import decision, shown
 from savemark.stats import TargetResult
 

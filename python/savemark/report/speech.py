@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from savemark.advice.next_step import Step
 from savemark.advice.threshold import changes
@@ -12,6 +11,7 @@ from savemark.records import Run
 from savemark.records.naming import GIVEN, ONLY, variant
 from savemark.report.analysis import Analysis
 from savemark.report.answers import LabelledAnswer, answers
+from savemark.report.document import Number, Spoken
 from savemark.report.words import binary, both, gbs, medium, number, percent, seconds, where
 from savemark.stats import Cell, PhaseStat
 from savemark.stats.equivalence import MARGIN
@@ -23,31 +23,6 @@ TAKES = {"save": "takes", "write": "takes", "restore": "gives", "read": "gives"}
 FEWER = 0.05
 LISTED = 3
 PAYLOADS = {"bf16": "generated bf16 weights", "random": "random bytes", "zeros": "zeros"}
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """The speed of one phase, each part as it is read; empty where it is not known."""
-
-    phase: str
-    value: str
-    unit: str
-    interval: str
-    kind: str  # what the brackets are: `95 %`
-    limit: str  # `97 % of the disk`
-    times: str  # `2.1 × one file`
-
-
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """One answer; `lines` are (label, text)."""
-
-    about: str
-    state: State
-    title: str
-    sentence: str
-    numbers: tuple[Number, ...]
-    lines: tuple[tuple[str, str], ...]
 
 
 def spoken(analysis: Analysis) -> list[Spoken]:

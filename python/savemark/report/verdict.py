@@ -6,7 +6,8 @@ from savemark.advice.verdict import State
 from savemark.checks.repeats import leader
 from savemark.report import expecting, io500
 from savemark.report.analysis import Analysis
-from savemark.report.remedies import Message, beside, messages
+from savemark.report.document import Message
+from savemark.report.remedies import beside, messages
 from savemark.report.speech import spoken
 from savemark.report.words import both, speed
 from savemark.stats import TOTAL, TargetResult

@@ -7,14 +7,14 @@ from pathlib import Path
 from savemark import escape, files
 from savemark.errors import refused
 from savemark.records import Run, export, write_timelines
-from savemark.report import blocked, io500, legacy, render, settings
+from savemark.report import blocked, contents, io500, legacy, render, settings
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.csv import write_csv
 from savemark.report.facts import ceiling_list
 from savemark.report.figure import Drawn, Figure
 from savemark.report.figures import all_figures
+from savemark.report.html import html
 from savemark.report.markdown import markdown
-from savemark.report.page import page
 from savemark.report.pixels import Pixels
 from savemark.report.study import original, parts
 
@@ -35,7 +35,7 @@ def write(source: Path | Run, *, show_blocked: bool = False) -> Path:
         drawn = _figures(analysis, run_dir / "figures", pixels)
         _tables(analysis, run_dir / "tables")
         files.write_text(run_dir / "report.md", markdown(analysis, drawn))
-        text = page(analysis, drawn)
+        text = html(contents.document(analysis, drawn))
     files.write_text(path, text)
     return path
 
