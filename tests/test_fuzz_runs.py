@@ -20,6 +20,7 @@ from savemark.errors import SavemarkError
 from savemark.records import phases, read_run, stored
 from savemark.records.timelines import timelines
 from savemark.report.analysis import analyse
+from savemark.report.contents import document
 from savemark.report.markdown import markdown
 from savemark.study.keys import Keys
 from savemark.study.load import load
@@ -94,7 +95,7 @@ def look_at(head, lines):
             run = read_run(folder)
             assert len(phases(run)) >= len(run.entries)
             timelines(run)
-            markdown(analyse(run), [])
+            markdown(document(analyse(run), []))
             Study.from_json(stored.read_head(folder).get("study") or {})
         except SavemarkError as error:
             assert error.kind == "usage", error

@@ -211,9 +211,10 @@ def test_a_run_of_any_tool_can_be_forbidden_whole(tool, tmp_path, monkeypatch):
     from savemark.importing.gather import gather
     from savemark.records.assemble import write_folder
     from savemark.report import analysis as room
+    from savemark.report.contents import document
     from savemark.report.figures import all_figures
+    from savemark.report.html import html
     from savemark.report.markdown import markdown
-    from savemark.report.page import page
     from savemark.report.screen import show
 
     readings, _ = gather([str(Path(__file__).parent / "data" / tool)])
@@ -238,7 +239,8 @@ def test_a_run_of_any_tool_can_be_forbidden_whole(tool, tmp_path, monkeypatch):
     charts = [json.dumps(panel.chart.to_dict(validate=False)) for panel in drawn]
     screen = Console(file=StringIO(), width=200)
     show(folder, screen)
-    texts = [page(found, []), markdown(found, []), screen.file.getvalue(), *charts]
+    whole = document(found, [])
+    texts = [html(whole), markdown(whole), screen.file.getvalue(), *charts]
     texts.append(json.dumps(report.summary(folder)))
     frame = analyse(folder, show_blocked=True).frame
     trials = frame.filter((frame["role"] == "trial") & (frame["elapsed_ns"] > 0))

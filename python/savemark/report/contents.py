@@ -168,7 +168,10 @@ def _study(analysis: Analysis, pictures: Pictures) -> Section:
         twins = (corrected.streams_table(part.result), corrected.codec_table(part.result))
         title = "Legacy definitions" + (f" · {part.title}" if len(several) > 1 else "")
         text = Code("Legacy tables", legacy.text(part.legacy))
-        blocks += [*_known(twins), Fold(title, (Text(legacy.WRONG), text))]
+        blocks += [
+            *_named(twins, part.title if len(several) > 1 else ""),
+            Fold(title, (Text(legacy.WRONG), text)),
+        ]
     title = "The original study" if original(analysis) or durable else "Further tables"
     return Section("study", title, tuple(blocks))
 
@@ -184,6 +187,12 @@ def _machine(analysis: Analysis) -> Section:
     )
     note = "the host, the raw files, the command that repeats the run"
     return Section("machine", "Machine", blocks, note)
+
+
+def _named(tables: Iterable[Table | None], where: str) -> list[Table]:
+    """The same, of one of several storages."""
+    known = _known(tables)
+    return [replace(t, title=f"{t.title} · {where}") for t in known] if where else known
 
 
 def _known(tables: Iterable[Table | None]) -> list[Table]:

@@ -34,8 +34,9 @@ def write(source: Path | Run, *, show_blocked: bool = False) -> Path:
     with Pixels() as pixels:
         drawn = _figures(analysis, run_dir / "figures", pixels)
         _tables(analysis, run_dir / "tables")
-        files.write_text(run_dir / "report.md", markdown(analysis, drawn))
-        text = html(contents.document(analysis, drawn))
+        document = contents.document(analysis, drawn)
+        files.write_text(run_dir / "report.md", markdown(document))
+        text = html(document)
     files.write_text(path, text)
     return path
 
