@@ -7,7 +7,8 @@ import pytest
 from made_run import Made, make_run
 from savemark.records import read_run
 from savemark.records.contract import differences
-from savemark.stats.pairs import Key, Times, compare
+from savemark.stats.cells import Key
+from savemark.stats.pairs import Times, compare
 
 FEW = {"codecs": ("none", "zstd"), "streams": (0, 4)}
 

@@ -9,8 +9,9 @@ import pytest
 from made_race import FINALISTS, Race, make_race
 from made_run import Made, make_run
 from savemark.cli import main
+from savemark.stats.cells import Key
 from savemark.stats.gate import gate
-from savemark.stats.pairs import Key, Times
+from savemark.stats.pairs import Times
 
 FEW = {"codecs": ("none", "zstd"), "streams": (4,)}
 

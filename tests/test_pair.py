@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from made_run import Made, make_run
-from savemark.stats.pairs import Key, Times
+from savemark.stats.cells import Key
+from savemark.stats.pairs import Times
 from savemark.stats.signed import shift, signed_rank
 from savemark.stats.turns import in_turns, repeats_for
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from savemark.checks import Remedy, registered
 from savemark.records.naming import PLAIN
+from savemark.stats import Key
 
 
 class Fired(Protocol):
@@ -31,8 +32,8 @@ class Fired(Protocol):
         """What was seen, with the settings that it was seen of."""
 
     @property
-    def blocks(self) -> tuple[tuple[str, str, str], ...]:
-        """The (label, setting, phase) whose numbers it forbids; of a BLOCK without any: all."""
+    def blocks(self) -> tuple[Key, ...]:
+        """The phases of settings whose numbers it forbids; of a BLOCK without any: all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def _repeats(run: Run, one: Judged) -> Step | None:
     more = max((rival.more or 0 for rival in answer.unknown), default=0)
     repeats = min(MOST_REPEATS, max(N_FOR_INTERVAL, first.n + (more or N_FOR_INTERVAL)))
     cells = [first, *rivals[: MOST - 1]]
-    return _measure(run, one.result, cells, (repeats if answer.advised else N_FOR_INTERVAL, 1.0))
+    return _measure(run, one.result, cells, repeats if answer.advised else N_FOR_INTERVAL)
 
 
 def _longer(run: Run, one: Judged) -> Step | None:
@@ -137,7 +137,7 @@ def _longer(run: Run, one: Judged) -> Step | None:
         return _again(run)
     size = phases[0].user_bytes
     shortest = min(phase.seconds.median for phase in phases)
-    return _measure(run, one.result, [cell], (N_FOR_INTERVAL, _rung(size, shortest) / size))
+    return _measure(run, one.result, [cell], N_FOR_INTERVAL, _rung(size, shortest) / size)
 
 
 def _all_longer(run: Run, label: str) -> Step:
@@ -172,10 +172,9 @@ def _near(result: TargetResult, first: Cell) -> list[Cell]:
 
 
 def _measure(
-    run: Run, result: TargetResult, cells: Sequence[Cell], how: tuple[int, float]
+    run: Run, result: TargetResult, cells: Sequence[Cell], repeats: int, larger: float = 1.0
 ) -> Step | None:
-    """A run of these settings alone; `how` is the repeats, and how much larger the state is."""
-    repeats, larger = how
+    """A run of these settings alone, with a state that is so many times larger."""
     levels = _levels(run, cells)
     if levels is None:
         return _again(run)
@@ -239,9 +238,9 @@ def _words(
     run: Run, label: str | None, options: dict[str, str], replaced: Sequence[str]
 ) -> list[str]:
     """The command of the run with other options, on one of its targets or on all of them."""
-    said = list(run.command)
-    if said[1:2] == ["run"] and not {"--resume", "--emit"} & {w.split("=")[0] for w in said}:
-        kept = _without(said[2:], replaced)
+    own = list(run.command)
+    if own[1:2] == ["run"] and not {"--resume", "--emit"} & {w.split("=")[0] for w in own}:
+        kept = _without(own[2:], replaced)
         others = [t for t in run.targets if label is not None and t.label != label]
         away = {name for t in others for name in (t.target, t.label, f"{t.label}={t.target}")}
         words = ["savemark", "run", *(word for word in kept if word not in away)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from savemark.records.head import Race
 from savemark.records.naming import PLAIN
@@ -36,6 +36,25 @@ class Threads:
     def of(self, streams: int) -> int:
         """A codec runs on a thread per stream, at most on every core; streams 0 is one thread."""
         return min(max(streams, 1), self.cores or max(streams, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """User bytes per second of a codec on so many streams, and what it leaves of them."""
+
+    streams: int
+    encode: float
+    decode: float
+    ratio: float  # user bytes per stored byte
+
+    def on(self, streams: int, threads: Threads) -> Codec:
+        """The same on more streams: a codec runs on a thread for each."""
+        times = threads.of(streams)
+        return Codec(streams, self.encode * times, self.decode * times, self.ratio)
+
+    def slowed(self, share: float) -> Codec:
+        """The same at a share of both speeds."""
+        return replace(self, encode=self.encode * share, decode=self.decode * share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +96,14 @@ def codec_pays(
     here = _storage(result)
     most = 2 / sum(1 / rate for rate in here.values()) if all(here.values()) else math.inf
     found = [
-        Pays(rate, codec, streams, ratio)
-        for codec in _codecs(result)
-        for streams, encode, decode, ratio in _speeds(result, codec, threads, screened.get(codec))
-        if ratio >= WORTH
-        and ((rate := threshold(encode, decode, ratio)) <= most or codec in confirmed)
+        Pays(rate, name, codec.streams, codec.ratio)
+        for name in _codecs(result)
+        for codec in _speeds(result, name, threads, screened.get(name))
+        if codec.ratio >= WORTH
+        and (
+            (rate := threshold(codec.encode, codec.decode, codec.ratio)) <= most
+            or name in confirmed
+        )
     ]
     return max(found, key=lambda each: each.rate, default=None)
 
@@ -109,38 +131,33 @@ def _codecs(result: TargetResult) -> list[str]:
 
 def _speeds(
     result: TargetResult, codec: str, threads: Threads, screened: Screened | None
-) -> Iterator[tuple[int, float, float, float]]:
-    """Yield streams, encode, decode and ratio of a codec: once for each setting that has it."""
+) -> Iterator[Codec]:
+    """Yield how fast a codec is, once for each setting that has it."""
     looked, storage = _looked(result, codec), _storage(result)
     cells = [c for c in result.cells if c.codec == codec and {"save", "restore"} <= set(c.phases)]
     for cell in cells:
-        own = dict(zip(("save", "restore"), looked or (0.0, 0.0), strict=False))
-        own = {name: rate * threads.of(cell.streams) for name, rate in own.items()}
-        for name in own:
+        one_core = looked.on(cell.streams, threads) if looked else None
+        own = {"save": one_core.encode, "restore": one_core.decode} if one_core else {}
+        for name in ("save", "restore"):
             rate = cell.phases[name].user_rate
             held = rate < HELD_UP * cell.ratio * storage[name]
-            own[name] = rate if held else max(own[name], rate)
+            own[name] = rate if held else max(own.get(name, 0.0), rate)
         if all(own.values()) and cell.sized and not cell.blocked:
-            yield cell.streams, own["save"], own["restore"], cell.ratio
+            yield Codec(cell.streams, own["save"], own["restore"], cell.ratio)
     if looked and not cells:
-        streams = screened.streams if screened else threads.streams
-        encode, decode, ratio = looked
-        encode, decode = encode * threads.of(streams), decode * threads.of(streams)
-        holds = _holds(screened.pace, (encode, decode, ratio), storage) if screened else 1.0
-        yield streams, encode * holds, decode * holds, ratio
+        promised = looked.on(screened.streams if screened else threads.streams, threads)
+        yield promised.slowed(_holds(screened.pace, promised, storage)) if screened else promised
 
 
-def _holds(
-    pace: float, promised: tuple[float, float, float], storage: Mapping[str, float]
-) -> float:
+def _holds(pace: float, promised: Codec, storage: Mapping[str, float]) -> float:
     """Return which share of the promised speeds makes a user byte take `pace` seconds in all."""
-    encode, decode, ratio = promised
     if not all(storage.values()):
         return 1.0
 
     def total(share: float) -> float:
-        save = max(1 / (ratio * storage["save"]), 1 / (share * encode))
-        return save + max(1 / (ratio * storage["restore"]), 1 / (share * decode))
+        save = max(1 / (promised.ratio * storage["save"]), 1 / (share * promised.encode))
+        decoded = 1 / (share * promised.decode)
+        return save + max(1 / (promised.ratio * storage["restore"]), decoded)
 
     low, high = 1e-6, 1.0
     if total(high) >= pace:
@@ -151,13 +168,13 @@ def _holds(
     return high
 
 
-def _looked(result: TargetResult, codec: str) -> tuple[float, float, float] | None:
-    """The codec on one core: user bytes per second of encode and decode, and its ratio."""
+def _looked(result: TargetResult, codec: str) -> Codec | None:
+    """The codec on one core, as its ceilings have it."""
     encode = result.ceilings.get(f"codec/{codec} encode")
     decode = result.ceilings.get(f"codec/{codec} decode")
     if not encode or not decode or not encode.rate or not decode.rate:
         return None
-    return encode.rate, decode.rate, encode.ratio
+    return Codec(1, encode.rate, decode.rate, encode.ratio)
 
 
 def _storage(result: TargetResult) -> Mapping[str, float]:

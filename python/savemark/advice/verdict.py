@@ -169,22 +169,22 @@ def _compared(
     found = against_best([each.by_repeat for each in spreads], MARGIN)
     best = entrants[found.best]
     near = NEAR * spreads[found.best].median
-    told = [
+    beside = [
         (cell, each, spread.median)
         for cell, each, spread in zip(entrants, found.others, spreads, strict=True)
         if each is not None
     ]
-    alike = [cell for cell, each, _ in told if each.status == "as fast"]
-    cheap = [cell for cell, each, middle in told if each.status == "as fast" and middle <= near]
+    alike = [cell for cell, each, _ in beside if each.status == "as fast"]
+    cheap = [cell for cell, each, middle in beside if each.status == "as fast" and middle <= near]
     advised = min([best, *cheap], key=_cpu)
-    unknown = [(cell, each) for cell, each, _ in told if each.status == "unknown"]
+    unknown = [(cell, each) for cell, each, _ in beside if each.status == "unknown"]
     block = _block_seconds(result, [advised, *(cell for cell, _ in unknown)])
     return _Compared(
         advised,
         tuple(cell for cell in [best, *alike] if cell is not advised),
-        tuple(_rival(c, each) for c, each, _ in told if each.status == "slower"),
+        tuple(_rival(c, each) for c, each, _ in beside if each.status == "slower"),
         tuple(_rival(cell, each, block) for cell, each in unknown),
-        tuple(_rival(cell, each) for cell, each, _ in told if each.status != "slower"),
+        tuple(_rival(cell, each) for cell, each, _ in beside if each.status != "slower"),
     )
 
 

@@ -7,6 +7,7 @@ import polars as pl
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import count, keys, listing, percent, settings
 from savemark.records.evidence import READS
+from savemark.stats import Key
 
 COLD = 0.01
 # The client's memory, and as much again: the page cache takes what it can get (catalogue, HC-04).
@@ -150,7 +151,7 @@ def server_cache(evidence: Evidence) -> Finding:
         times = group["elapsed_ns"].drop_nulls().to_list()
         later = sorted(times[1:])
         if len(later) >= 2 and times[0] > 2 * later[len(later) // 2]:
-            slow.append((str(label), str(setting), str(phase)))
+            slow.append(Key(str(label), str(setting), str(phase)))
     if not slow and not kept.is_empty():
         return _one_file(kept)
     if not slow:

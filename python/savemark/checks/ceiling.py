@@ -8,7 +8,7 @@ from savemark.checks.device import short_of, traffic
 from savemark.checks.registry import Evidence, Finding, Remedy, Verdict, check
 from savemark.checks.wording import count, keys, listing, percent, rate, settings
 from savemark.records.evidence import READS, WRITES
-from savemark.stats import Cell, Limit, PhaseStat
+from savemark.stats import Cell, Key, Limit, PhaseStat
 from savemark.stats.bus import bus
 
 # The ceiling may be passed by 5 % before HC-03 speaks.
@@ -162,8 +162,8 @@ def _above(evidence: Evidence, over: list[tuple[Cell, PhaseStat]]) -> Finding:
     return Finding(Verdict.FLAG, seen, cause, again)
 
 
-def _key(pair: tuple[Cell, PhaseStat]) -> tuple[str, str, str]:
-    return pair[0].label, pair[0].setting, pair[1].name
+def _key(pair: tuple[Cell, PhaseStat]) -> Key:
+    return Key(pair[0].label, pair[0].setting, pair[1].name)
 
 
 def _loose(limit: Limit) -> str:
@@ -209,8 +209,8 @@ def uncapped(evidence: Evidence) -> Finding:
     if capped.is_empty():
         if limits.is_empty() and evidence.live.is_empty():
             return Finding(Verdict.UNVERIFIED, "What limits were in force is not recorded.")
-        said = "No limit is set" if limits.is_empty() else "No median is at the limit that is set"
-        return Finding(Verdict.OK, f"{said} for the device.")
+        which = "No limit is set" if limits.is_empty() else "No median is at the limit that is set"
+        return Finding(Verdict.OK, f"{which} for the device.")
     caps = [rate(cap) for cap in capped["cap"].drop_nulls()]
     caps += [f"{ops:.0f} IOPS" for ops in capped["ops_cap"].drop_nulls()]
     return Finding(

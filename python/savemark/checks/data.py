@@ -104,8 +104,8 @@ def written(evidence: Evidence) -> Finding:
         return Finding(Verdict.UNVERIFIED, "Whether the files had holes is not recorded.")
     empty = pl.col("extents_hole_bytes") + pl.col("extents_unwritten_bytes")
     share = empty / pl.col("extents_bytes")
-    told = asked.filter(pl.col("extents_method") == "fiemap")
-    sparse = told.with_columns(share=share).filter(pl.col("share") > ROUNDING)
+    mapped = asked.filter(pl.col("extents_method") == "fiemap")
+    sparse = mapped.with_columns(share=share).filter(pl.col("share") > ROUNDING)
     if not sparse.is_empty():
         most = float(sparse["share"].max() or 0)  # type: ignore[arg-type]
         found = keys(sparse)

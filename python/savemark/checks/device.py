@@ -7,6 +7,7 @@ import polars as pl
 from savemark.checks.registry import Evidence, Finding, Remedy, Verdict, check
 from savemark.checks.wording import count, keys, percent, rate, settings
 from savemark.records.evidence import READS, WRITES
+from savemark.stats import Key
 
 # The catalogue's limit for HC-02.
 RECEIVED = 0.90
@@ -110,9 +111,7 @@ def _early(evidence: Evidence) -> Finding | None:
     )
 
 
-def _over_disk(
-    evidence: Evidence, loose: pl.DataFrame
-) -> tuple[tuple[tuple[str, str, str], ...], str] | None:
+def _over_disk(evidence: Evidence, loose: pl.DataFrame) -> tuple[tuple[Key, ...], str] | None:
     rows = loose.filter(pl.col("stored_bytes").fill_null(pl.col("user_bytes")) > 0)
     tops = {r.label: r.ceilings["write"].rate for r in evidence.results if "write" in r.ceilings}
     stored = pl.col("stored_bytes").fill_null(pl.col("user_bytes"))

@@ -44,10 +44,10 @@ def flushed(evidence: Evidence) -> Finding:
     if rows.is_empty():
         return Finding(Verdict.OK, "Not applicable: nothing was written.")
     # An imported file that does not say so has not shown it.
-    said = pl.col("contract").fill_null(
+    contract = pl.col("contract").fill_null(
         pl.when(pl.col("origin") == "imported").then(pl.lit("unknown"))
     )
-    rows = rows.with_columns(contract=said)
+    rows = rows.with_columns(contract=contract)
     loose = rows.filter(pl.col("contract").is_in(["none", "unknown"]))
     direct = loose.filter(pl.col("direct").fill_null(value=False))
     buffered = loose.filter(~pl.col("direct").fill_null(value=False))

@@ -63,8 +63,8 @@ def _told() -> pl.Expr:
 
 def _meters(rows: pl.DataFrame) -> str:
     names = {"counted": "the driver nvidia-fs", "direct": "cuFile"}
-    told = [name for column, name in names.items() if rows[column].null_count() < len(rows)]
-    return " and ".join(told).capitalize().replace("Cufile", "cuFile").replace("cufile", "cuFile")
+    known = [name for column, name in names.items() if rows[column].null_count() < len(rows)]
+    return " and ".join(known).capitalize().replace("Cufile", "cuFile").replace("cufile", "cuFile")
 
 
 def _short(rows: pl.DataFrame) -> Finding:

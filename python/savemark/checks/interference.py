@@ -37,10 +37,10 @@ def alone(evidence: Evidence) -> Finding:
     cpu, cpu_said = _processors(evidence)
     found = [finding for finding in (disk, cpu) if finding is not None]
     if not found:
-        said = [text for text in (disk_said, cpu_said) if text]
-        if not said:
+        known = [text for text in (disk_said, cpu_said) if text]
+        if not known:
             return Finding(Verdict.UNVERIFIED, "No device and no processor counters.")
-        return Finding(Verdict.OK, "; ".join(said) + ".")
+        return Finding(Verdict.OK, "; ".join(known) + ".")
     first = found[0]
     if len(found) == 1:
         return first

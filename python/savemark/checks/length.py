@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Remedy, Verdict, check
 from savemark.checks.wording import count, keys, listing, percent, settings
 from savemark.records.head import Host
+from savemark.stats import Key
 
 # The catalogue says 10 s (IO500: 300 s), and that what took less than 1 s is no measurement.
 LONG_ENOUGH_S = 10
@@ -41,7 +44,7 @@ TICK_SHARE = 0.01
 def long_enough(evidence: Evidence) -> Finding:
     """Block medians of a moment, flag short ones and phases that did too little."""
     phases = [
-        (phase.seconds.median, phase.user_bytes, (cell.label, cell.setting, phase.name))
+        Timed(phase.seconds.median, phase.user_bytes, Key(cell.label, cell.setting, phase.name))
         for result in evidence.results
         for cell in result.cells
         for phase in cell.phases.values()
@@ -50,9 +53,9 @@ def long_enough(evidence: Evidence) -> Finding:
         return Finding(Verdict.UNVERIFIED, "No phase finished.")
     least, few = evidence.needed("HC-13", "seconds"), _few(evidence)
     limit = min(evidence.needed("HC-13", "block_below"), least)  # what is long enough is shown
-    if moments := [each for each in phases if each[0] < limit]:
+    if moments := [phase for phase in phases if phase.seconds < limit]:
         return _moments(evidence, moments, len(phases), limit, few)
-    short = [each for each in phases if each[0] < least]
+    short = [phase for phase in phases if phase.seconds < least]
     if short:
         return _short(evidence, short, len(phases), least, few)
     if few:
@@ -65,13 +68,17 @@ def long_enough(evidence: Evidence) -> Finding:
     return Finding(Verdict.OK, f"Each of {count(len(phases), 'median')} is {least:g} s or longer.")
 
 
-Short = tuple[float, int, tuple[str, str, str]]  # median seconds, user bytes, the phase's key
+class Timed(NamedTuple):
+    """How long a phase lasts."""
+
+    seconds: float  # its median
+    user_bytes: int
+    key: Key
 
 
-def _moments(evidence: Evidence, found: list[Short], total: int, limit: float, few: str) -> Finding:
-    seconds, size, _ = min(found)
-    blocked = tuple(key for _, _, key in found)
-    longer = _fix(evidence, size, seconds, limit)
+def _moments(evidence: Evidence, found: list[Timed], total: int, limit: float, few: str) -> Finding:
+    blocked = tuple(short.key for short in found)
+    longer = _fix(evidence, min(found), limit)
     return Finding(
         Verdict.BLOCK,
         f"{len(found)} of {total} median phases are shorter than {limit:g} s ({_which(blocked)}). "
@@ -83,26 +90,27 @@ def _moments(evidence: Evidence, found: list[Short], total: int, limit: float, f
     )
 
 
-def _short(evidence: Evidence, found: list[Short], total: int, least: float, few: str) -> Finding:
-    seconds, size, key = min(found)
-    very = sum(each[0] < BLOCK_BELOW_S for each in found)
+def _short(evidence: Evidence, found: list[Timed], total: int, least: float, few: str) -> Finding:
+    shortest = min(found)
+    very = sum(short.seconds < BLOCK_BELOW_S for short in found)
     below = f"{len(found)} of {total} median phases are shorter than {least:g} s"
     if very and least > BLOCK_BELOW_S:
         below += f", {very} shorter than {BLOCK_BELOW_S} s, which this study allows"
     return Finding(
         Verdict.FLAG,
-        f"{below} (shortest: {key[2]} of {key[1]}, {seconds:.2f} s). {few}".strip(),
+        f"{below} (shortest: {shortest.key.phase} of {shortest.key.setting}, "
+        f"{shortest.seconds:.2f} s). {few}".strip(),
         "A burst credit, a drive's fast cache or a start-up cost weighs more than it would in a "
         "long save.",
-        _fix(evidence, size, seconds, least),
+        _fix(evidence, shortest, least),
     )
 
 
-def _which(found: tuple[tuple[str, str, str], ...]) -> str:
+def _which(found: tuple[Key, ...]) -> str:
     """Each phase with its settings: `save of none × 4, zstd × 4; restore of none × 4`."""
-    names = dict.fromkeys(phase for _, _, phase in found)
+    names = dict.fromkeys(key.phase for key in found)
     return "; ".join(
-        f"{name} of {settings([key for key in found if key[2] == name], 3)}" for name in names
+        f"{name} of {settings([key for key in found if key.phase == name], 3)}" for name in names
     )
 
 
@@ -117,14 +125,14 @@ def _few(evidence: Evidence) -> str:
     return f"{settings(keys(rows))}: fewer than {least:g} I/Os per worker (down to {fewest:.0f})."
 
 
-def _fix(evidence: Evidence, size: int, seconds: float, least: float) -> str:
+def _fix(evidence: Evidence, short: Timed, least: float) -> str:
     """What makes the phases longer, in the options of the workloads that ran."""
     workloads = set(evidence.live["workload"].drop_nulls())
     flags = {flag: None for name, flag in LONGER.items() if name in workloads}
     counted = " and ".join(f"more {flag}" for flag in flags)
     if counted and workloads <= set(LONGER):
         return f"For a number to quote, use {counted}."
-    sized = _size(size, seconds, least, evidence.run.host)
+    sized = _size(short.user_bytes, short.seconds, least, evidence.run.host)
     return f"{sized} Where that is no option, use {counted}." if counted else sized
 
 
@@ -218,7 +226,8 @@ def _threads(evidence: Evidence, rows: pl.DataFrame) -> Finding:
         if not crowded.is_empty():
             return Finding(
                 Verdict.FLAG,
-                f"{listing(s for _, s, _ in keys(crowded))}: more than {most:g} threads per core.",
+                f"{listing(key.setting for key in keys(crowded))}: more than {most:g} threads per "
+                "core.",
                 "They take turns, and the scheduler is part of the time.",
                 "Use fewer streams or workers, with a higher queue depth.",
             )

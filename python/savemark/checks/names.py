@@ -8,6 +8,7 @@ import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import keys, settings
+from savemark.stats import Key
 
 LOOKS = ("stat", "read", "find")
 OF_IO500 = ("find", "mdtest-easy-stat", "mdtest-hard-stat", "mdtest-hard-read")
@@ -47,7 +48,7 @@ def looked_up(evidence: Evidence) -> Finding:
     return Finding(Verdict.OK, "Names and inodes were dropped first, or another node asked.")
 
 
-def _own(found: tuple[tuple[str, str, str], ...], verdict: Verdict, why: str) -> Finding:
+def _own(found: tuple[Key, ...], verdict: Verdict, why: str) -> Finding:
     return Finding(
         verdict,
         f"{settings(found)}: the node that made the files looked them up, and {why}.",

@@ -10,7 +10,7 @@ import polars as pl
 from savemark.checks.registry import Evidence, Finding, Remedy, Verdict, check
 from savemark.checks.series import in_order
 from savemark.checks.wording import count, listing, percent, settings
-from savemark.stats import components, median
+from savemark.stats import Key, components, median
 
 # A pause as long as this starts another session: another hour, another state of the machine.
 PAUSE_NS = 600 * 10**9
@@ -44,9 +44,9 @@ def interleaved(evidence: Evidence) -> Finding:
             apart += b < c or d < a
     if not pairs:
         one = rows["setting"].n_unique() < 2
-        said = "one setting" if one else "no setting ran twice"
+        why = "one setting" if one else "no setting ran twice"
         verdict = Verdict.OK if one and not alone else Verdict.UNVERIFIED
-        return Finding(verdict, f"Order cannot be told from setting: {said}.")
+        return Finding(verdict, f"Order cannot be told from setting: {why}.")
     if apart * 2 <= pairs:
         return Finding(Verdict.OK, "In a fixed order, but the repeats of the settings interleave.")
     return Finding(
@@ -91,7 +91,7 @@ def sessions(evidence: Evidence) -> Finding:
         ]
         gap = _gap([each for each in times if each])
         if gap > least:
-            found.append((str(label), str(setting), str(phase)))
+            found.append(Key(str(label), str(setting), str(phase)))
             worst = max(worst, gap)
     if not found:
         return Finding(Verdict.OK, f"{count(total, 'session')} agree within {percent(least)}.")

@@ -9,7 +9,7 @@ from enum import StrEnum
 import polars as pl
 
 from savemark.records import Run
-from savemark.stats import TargetResult
+from savemark.stats import Key, TargetResult
 
 # The origin of rows that were read from another program's files.
 IMPORTED = "imported"
@@ -85,8 +85,8 @@ class Finding:
     evidence: str
     cause: str = ""
     fix: str = ""
-    # (target label, setting, phase) that must not be shown without an override.
-    blocks: tuple[tuple[str, str, str], ...] = ()
+    # What must not be shown without an override.
+    blocks: tuple[Key, ...] = ()
     id: str = field(default="", kw_only=True)
     title: str = field(default="", kw_only=True)
 
@@ -192,8 +192,8 @@ def _run(entry: Entry, evidence: Evidence) -> Finding:
     finding = _judge(entry, evidence)
     changed = evidence.run.study.checks.get(entry.id)
     if changed:
-        said = ", ".join(f"{name} = {value:g}" for name, value in changed.items())
-        seen = f"{finding.evidence} (The study sets {said}.)"
+        limits = ", ".join(f"{name} = {value:g}" for name, value in changed.items())
+        seen = f"{finding.evidence} (The study sets {limits}.)"
         finding = replace(finding, evidence=seen)
     return replace(finding, id=entry.id, title=entry.title)
 

@@ -28,7 +28,7 @@ def valid(evidence: Evidence) -> Finding:
         return Finding(Verdict.OK, "Failed trials are no results here; see HC-20.")
     bad = rows.filter(~pl.col("tool_valid"))
     if not bad.is_empty():
-        said = listing(
+        reasons = listing(
             (text for text in bad["tool_message"].drop_nulls().unique(maintain_order=True) if text),
             2,
             "messages",
@@ -36,7 +36,7 @@ def valid(evidence: Evidence) -> Finding:
         return Finding(
             Verdict.BLOCK,
             f"{settings(keys(bad))}: the tool called its result invalid"
-            + (f" ({said})." if said else "."),
+            + (f" ({reasons})." if reasons else "."),
             "It broke the tool's own rules, or had errors.",
             "Fix what it says and run it again; leave these numbers out.",
             keys(bad),
@@ -54,10 +54,10 @@ def _of_io500(evidence: Evidence) -> Finding | None:
     mild = pl.col("tool_message").str.split("; ").list.eval(pl.element().str.contains(MILD.pattern))
     wrong = rows.filter(~mild.list.all())
     bad = rows if wrong.is_empty() else wrong
-    said = listing(bad["tool_message"].unique(maintain_order=True), 2, "reasons")
+    reasons = listing(bad["tool_message"].unique(maintain_order=True), 2, "reasons")
     return Finding(
         Verdict.FLAG if wrong.is_empty() else Verdict.BLOCK,
-        f"{settings(keys(bad))}: by IO500's rules this is [INVALID] ({said}).",
+        f"{settings(keys(bad))}: by IO500's rules this is [INVALID] ({reasons}).",
         "It broke the rules by which IO500's results are compared."
         + (" The speeds are a measurement, the score is none." if wrong.is_empty() else ""),
         "Use --phase-deadline 5m with enough --block-size, --segments and --files-per-worker; "

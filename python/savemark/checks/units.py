@@ -72,13 +72,13 @@ def _summaries(rows: pl.DataFrame) -> Finding | None:
 
     A summary is of the runs with its own levels of all factors that it states, and of its phase.
     """
-    said = rows.filter(pl.col("elapsed_ns").is_null() & (pl.col("reported_bytes_per_s") > 0))
+    published = rows.filter(pl.col("elapsed_ns").is_null() & (pl.col("reported_bytes_per_s") > 0))
     runs = rows.filter(pl.col("elapsed_ns").is_not_null() & (pl.col("reported_bytes_per_s") > 0))
-    if said.is_empty() or runs.is_empty():
+    if published.is_empty() or runs.is_empty():
         return None
     shared = ["phase", *(name for name in STATED if name in rows.columns)]
-    hits = {1.0: said.clear()} | {slip: said.clear() for slip in SLIPS}
-    for levels, part in said.group_by(shared, maintain_order=True):
+    hits = {1.0: published.clear()} | {slip: published.clear() for slip in SLIPS}
+    for levels, part in published.group_by(shared, maintain_order=True):
         known = [
             pl.col(n) == level for n, level in zip(shared, levels, strict=True) if level is not None
         ]
@@ -143,8 +143,8 @@ def labelled(evidence: Evidence) -> Finding:
     twice = hashed.filter((labels > 1) | (files > 1))
     parts, fixes = [], []
     if not wrong.is_empty():
-        said = listing(wrong["label_conflict"].unique().sort(), 2)
-        parts.append(f"{settings(keys(wrong))}: {said}")
+        conflicts = listing(wrong["label_conflict"].unique().sort(), 2)
+        parts.append(f"{settings(keys(wrong))}: {conflicts}")
         fixes.append("Trust the command line, and name the series after it.")
     if not twice.is_empty():
         parts.append(f"{_names(twice)} are the same file")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from savemark.records.naming import ONLY
+from savemark.stats import Key
 from savemark.units import rate_text
 
 
@@ -23,17 +24,18 @@ def listing(items: Iterable[str], most: int = 4, of: str = "") -> str:
     return joint.join(names)
 
 
-def keys(rows: pl.DataFrame) -> tuple[tuple[str, str, str], ...]:
-    """The (label, setting, phase) of some rows, each once."""
+def keys(rows: pl.DataFrame) -> tuple[Key, ...]:
+    """The keys of some rows, each once."""
     columns = rows.select("label", "setting", "phase").unique(maintain_order=True)
-    return tuple((str(a), str(b), str(c)) for a, b, c in columns.rows())
+    return tuple(Key(*map(str, row)) for row in columns.rows())
 
 
-def settings(found: Sequence[tuple[str, str, str]], most: int = 4) -> str:
+def settings(found: Sequence[Key], most: int = 4) -> str:
     """The settings of some keys, with the label where there is more than one target."""
-    several = len({label for label, _, _ in found}) > 1
-    said = ((label, "all trials" if name == ONLY else name) for label, name, _ in found)
-    names = (f"{name} on {label}" if several else name for label, name in said)
+    several = len({key.label for key in found}) > 1
+    names = ("all trials" if key.setting == ONLY else key.setting for key in found)
+    if several:
+        names = (f"{name} on {key.label}" for name, key in zip(names, found, strict=True))
     return listing(names, most)
 
 

@@ -60,7 +60,7 @@ def _show(found: dict[str, Outcome], places: dict[str, Standing]) -> None:
     for name, outcome in found.items():
         if name in places:
             echo(f"{name}: {places[name].sentence}")
-        for reason in outcome.said:
+        for reason in outcome.why_invalid:
             echo(f"{name}: [INVALID]: {reason}")
 
 

@@ -72,8 +72,8 @@ def write(rows: pl.DataFrame, form: str, file: IO[bytes]) -> None:
     else:
         file.write(b"[\n")
         for place, row in enumerate(rows.iter_rows(named=True)):
-            told = {name: value for name, value in row.items() if value is not None}
-            line = json.dumps(told)
+            known = {name: value for name, value in row.items() if value is not None}
+            line = json.dumps(known)
             file.write((",\n" if place else "").encode() + line.encode())
         file.write(b"\n]\n")
 
@@ -89,8 +89,8 @@ def write_csv(rows: pl.DataFrame, file: IO[bytes]) -> None:
 
 def _texts(column: pl.Series) -> pl.Series:
     """The texts of a column for CSV; most are the same many times."""
-    told = {text: escape.csv(text) for text in column.unique().drop_nulls()}
-    changed = {text: new for text, new in told.items() if new != text}
+    texts = ((text, escape.csv(text)) for text in column.unique().drop_nulls())
+    changed = {text: new for text, new in texts if new != text}
     return column.replace(changed) if changed else column
 
 

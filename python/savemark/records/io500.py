@@ -182,7 +182,7 @@ class Outcome:
         return recomputed({name: line.rate for name, line in self.lines.items()})
 
     @property
-    def said(self) -> list[str]:
+    def why_invalid(self) -> list[str]:
         """Why it is invalid, phase by phase; empty where it is valid."""
         lines = self.lines.items()
         return [*self.reasons, *(f"{name}: {why}" for name, line in lines for why in line.reasons)]
@@ -190,7 +190,7 @@ class Outcome:
     @property
     def valid(self) -> bool:
         """Whether IO500's rules were kept."""
-        return not self.said
+        return not self.why_invalid
 
 
 def settings(changed: Mapping[str, Mapping[str, str]]) -> Settings:

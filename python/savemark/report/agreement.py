@@ -29,9 +29,9 @@ from savemark.report.visible import KEYS, forbidden
 from savemark.report.words import gbs, two
 from savemark.run.crosscheck import HEAD
 from savemark.run.phases import OF_PROCESS
-from savemark.stats.cells import BYTES, unit_of
+from savemark.stats.cells import BYTES, Key, unit_of
 from savemark.stats.effect import Effect
-from savemark.stats.pairs import Key, Pair, Times, compare
+from savemark.stats.pairs import Pair, Times, compare
 from savemark.stats.repeats import repeats_needed
 from savemark.tools import ENGINE
 

@@ -17,7 +17,7 @@ from savemark.records import Run, phases
 from savemark.records.naming import setting
 from savemark.report.analysis import Analysis
 from savemark.report.document import Datum, Line, Table
-from savemark.stats import TargetResult
+from savemark.stats import Key, TargetResult
 from savemark.study.expect import demand, levels_of, parse
 from savemark.study.metrics import PHASES
 
@@ -71,7 +71,7 @@ def _results(analysis: Analysis) -> list[TargetResult]:
         return analysis.results
     return [
         result.block({
-            (cell.label, cell.setting, phase): whole.id
+            Key(cell.label, cell.setting, phase): whole.id
             for cell in result.cells
             for phase in cell.ran
         })

@@ -26,8 +26,8 @@ from savemark.report.grid import labelled, print_table
 from savemark.report.markdown import table as markdown_table
 from savemark.report.sides import Side, cell
 from savemark.report.words import both, seconds
+from savemark.stats.cells import Key
 from savemark.stats.gate import POWER, Gate, GateCell, Whole, gate
-from savemark.stats.pairs import Key
 from savemark.stats.turns import in_turns, repeats_for
 
 MOST_LINES = 12  # of cells that passed, in Markdown before the fold

@@ -62,7 +62,7 @@ class Scored:
     @property
     def reasons(self) -> list[str]:
         """Why it is invalid."""
-        return self.outcome.said
+        return self.outcome.why_invalid
 
 
 def scored(analysis: Analysis) -> list[Scored]:
@@ -252,7 +252,7 @@ def data(outcome: Outcome) -> dict[str, Any]:
         "rate_kiops": score and score[1],
         "score": score and score[2],
         "valid": outcome.valid,
-        "reasons": outcome.said,
+        "reasons": outcome.why_invalid,
     }
 
 

@@ -16,7 +16,8 @@ from savemark.records.contract import HOST, OPTION, VERSION, Difference, differe
 from savemark.report.analysis import analyse
 from savemark.report.grid import labelled
 from savemark.report.words import binary, both
-from savemark.stats.pairs import Key, Measured, measured
+from savemark.stats.cells import Key
+from savemark.stats.pairs import Measured, measured
 
 STYLES = {"contract": "bold red", HOST: "yellow", VERSION: "yellow", OPTION: "cyan"}
 MEANS = {

@@ -1,7 +1,7 @@
 """Medians, intervals, tests, ties, and what binds. Every rule names its source."""
 
 from savemark.stats.ceilings import Bounds, Ceiling, Ceilings, Limit
-from savemark.stats.cells import TOTAL, Cell, PhaseStat
+from savemark.stats.cells import TOTAL, Cell, Key, PhaseStat
 from savemark.stats.change import Change, change_point
 from savemark.stats.compare import holm, mann_whitney
 from savemark.stats.effect import Effect, difference_of_medians, ratio_of_medians
@@ -30,6 +30,7 @@ __all__ = [
     "Comparison",
     "Components",
     "Effect",
+    "Key",
     "Limit",
     "Modes",
     "PhaseStat",

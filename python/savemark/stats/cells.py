@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -31,6 +31,14 @@ def unit_of(workload: str, phase: str) -> str:
     if workload == "io500":
         return BYTES if phase.startswith("ior") else "op/s"
     return COUNTED.get(workload, BYTES)
+
+
+class Key(NamedTuple):
+    """One phase of one setting on one target."""
+
+    label: str
+    setting: str
+    phase: str
 
 
 @dataclass(frozen=True, slots=True)

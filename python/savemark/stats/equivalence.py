@@ -140,7 +140,7 @@ def _intervals(values: Array, best: int, margin: float) -> list[Against | None]:
         elif n >= N_FOR_INTERVAL and low > 0:
             status = "slower"
         decided = max(far, math.log1p(margin) - far)
-        more = _more(decided, float(pair) * n, float(shared), (k, n))
+        more = _more(decided, float(pair) * n, float(shared), k, n)
         found.append(Against(low, high, status, 0 if status != "unknown" else more))
     return found
 
@@ -157,14 +157,13 @@ def _bar(freedom: float, k: int) -> float:
     return -float(stdtrit(freedom, ALPHA / (k * (k - 1))))
 
 
-def _more(decided: float, variance: float, shared: float, counts: tuple[int, int]) -> int | None:
+def _more(decided: float, variance: float, shared: float, k: int, n: int) -> int | None:
     """Return repeats beyond `n` that decide in 4 of 5 runs, if all stays as it was seen.
 
     `decided` is how far the difference that was seen is from the farther of zero and the margin:
     being told from either decides. `variance` is that of the difference in one repeat; `shared`
-    times a setting's degrees of freedom are those of the pair; `counts` are settings and repeats.
+    times a setting's degrees of freedom are those of the pair; `k` are settings, `n` repeats.
     """
-    k, n = counts
     for repeats in range(max(n + 1, N_FOR_INTERVAL), MOST_REPEATS + 1):
         freedom = shared * _freedom(k, repeats)
         if detectable(_bar(freedom, k), variance / repeats, freedom) <= decided:

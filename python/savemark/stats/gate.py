@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from savemark.stats import noise
+from savemark.stats.cells import Key
 from savemark.stats.compare import holm
-from savemark.stats.pairs import Key, Times
+from savemark.stats.pairs import Times
 from savemark.stats.repeats import ALPHA
 from savemark.stats.spread import CONFIDENCE, median
 

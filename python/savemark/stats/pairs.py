@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
+from savemark.stats.cells import Key
 from savemark.stats.compare import holm, mann_whitney
 from savemark.stats.effect import Effect, difference_of_medians, ratio_of_medians
 from savemark.stats.repeats import ALPHA, smallest_p
 from savemark.stats.results import TargetResult
 from savemark.stats.spread import Spread, median, spread
-
-
-class Key(NamedTuple):
-    """What is compared with its like: one phase of one setting on one target."""
-
-    label: str  # empty where a run has one target: two storages may then be compared
-    setting: str
-    phase: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +33,7 @@ class Times:
 class Measured:
     """Everything of a run that may be compared, and what may not (with its reason)."""
 
+    # Keys have no label where the run has one target: two storages may then be compared.
     times: dict[Key, Times]
     left_out: dict[Key, str]
     forbidden: dict[Key, str]  # in `times` although a check forbids it (its id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -11,7 +11,7 @@ import polars as pl
 from savemark.records import Run, cores, phases
 from savemark.records.naming import setting
 from savemark.stats.ceilings import Bounds, Ceilings, ceilings
-from savemark.stats.cells import TOTAL, Cell, cells
+from savemark.stats.cells import TOTAL, Cell, Key, cells
 from savemark.stats.spread import Spread
 from savemark.stats.ties import group_of_best
 
@@ -145,7 +145,7 @@ class TargetResult:
         parts = {name: replace(self, cells=tuple(group)) for name, group in groups.items()}
         return parts or {"": self}
 
-    def block(self, blocked: dict[tuple[str, str, str], str]) -> TargetResult:
+    def block(self, blocked: Mapping[Key, str]) -> TargetResult:
         """The same result with some phases of some cells marked as not to be shown."""
         mine: dict[str, dict[str, str]] = {}
         for (label, name, phase), check in blocked.items():

@@ -8,9 +8,10 @@ from dataclasses import replace
 from statistics import NormalDist
 
 from savemark.stats import noise
+from savemark.stats.cells import Key
 from savemark.stats.compare import holm
 from savemark.stats.gate import POWER, Gate, GateCell, Whole
-from savemark.stats.pairs import Key, Times
+from savemark.stats.pairs import Times
 from savemark.stats.repeats import ALPHA
 from savemark.stats.signed import shift, signed_rank, smallest_signed_p
 from savemark.stats.spread import CONFIDENCE, median
