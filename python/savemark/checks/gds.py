@@ -43,10 +43,10 @@ def direct_to_gpu(evidence: Evidence) -> Finding:
     if claimed.is_empty():
         return Finding(Verdict.OK, "Not applicable: nothing claims to use GPUDirect Storage.")
     proven = (pl.col("counted") >= RECEIVED) | (pl.col("direct") >= RECEIVED)
-    short = claimed.filter(~proven.fill_null(value=False) & _told())
+    short = claimed.filter(~proven.fill_null(value=False) & _counted())
     if not short.is_empty():
         return _short(short)
-    if not (silent := claimed.filter(~_told())).is_empty():
+    if not (silent := claimed.filter(~_counted())).is_empty():
         return Finding(
             Verdict.UNVERIFIED,
             f"{count(len(silent), 'phase')}: neither nvidia-fs nor cuFile counted the bytes.",
@@ -56,7 +56,7 @@ def direct_to_gpu(evidence: Evidence) -> Finding:
     return Finding(Verdict.OK, f"{_meters(claimed)} counted the bytes.")
 
 
-def _told() -> pl.Expr:
+def _counted() -> pl.Expr:
     """Tell whether anybody has counted."""
     return pl.col("counted").is_not_null() | pl.col("direct").is_not_null()
 

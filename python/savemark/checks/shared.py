@@ -9,8 +9,8 @@ import polars as pl
 
 from savemark.checks.registry import Evidence, Finding, Verdict, check
 from savemark.checks.wording import keys, listing, settings
+from savemark.records import Target
 from savemark.records.evidence import WRITES
-from savemark.records.run import Target
 
 # ${JOB}, $JOB, {{job}}, %(job)s and <job>: what a shell or a template should have filled in.
 UNFILLED = re.compile(r"\$\{\w+\}|\$[A-Za-z_]\w*|\{\{.*?\}\}|%\(\w+\)s|<[A-Za-z_]\w*>")

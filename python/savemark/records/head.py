@@ -147,15 +147,15 @@ class Host(Part):
     target: Place | None = None
 
 
-class Where(Part):
-    """A target by its label."""
+class Target(Part, kw_only=False):
+    """A place that was measured, and the short name it goes by."""
 
     label: Label
     target: Label
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = {}  # its filesystem and disk, where they were recorded
 
 
-class Imported(Part):
+class SourceFile(Part):
     """A file that a run was imported from."""
 
     file: Text | None = None
@@ -163,13 +163,6 @@ class Imported(Part):
     bytes: Amount | None = None
     format: Text | None = None
     label: Text | None = None
-
-
-class Skipped(Part):
-    """A file that was not imported, and why."""
-
-    file: Text | None = None
-    why: Text | None = None
 
 
 class Contender(Part):
@@ -212,11 +205,10 @@ class Head(Part):
     command: Texts = []
     study: Study = field(default_factory=Study)
     host: dict[str, Any] = {}  # all that is recorded of it; `Host` is what is computed from
-    targets: list[Where] = []
+    targets: list[Target] = []
     order_seed: Amount | None = None
     plan: list[Planned] = []
-    sources: list[Imported] = []
-    skipped: list[Skipped] = []
+    sources: list[SourceFile] = []
     race: Race | None = None
 
     @property

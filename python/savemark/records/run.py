@@ -10,20 +10,11 @@ from typing import Any
 
 from savemark import limits
 from savemark.errors import usage
-from savemark.records.head import Host, Imported, Missing, Race, Study
+from savemark.records.head import Host, Missing, Race, SourceFile, Study, Target
 from savemark.records.record import Error, Factors, Option, Phase, Planned, Record
 from savemark.records.stored import RECORDS, Damage, Lines, read_lines, typed_head
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A place that was measured, and the short name it goes by."""
-
-    label: str
-    target: str
-    facts: Json = field(default_factory=dict)  # its filesystem and disk, where they were recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +83,7 @@ class Run:
     unreadable: tuple[str, ...] = field(default=(), kw_only=True)
     # "live", or "imported" from the files in `sources` (file, sha256, bytes, format, label).
     origin: str = "live"
-    sources: tuple[Imported, ...] = ()
+    sources: tuple[SourceFile, ...] = ()
     race: Race | None = None  # of a race
     # All that is recorded of the host.
     host_facts: Json = field(default_factory=dict)
@@ -157,7 +148,7 @@ def read_run(folder: Path) -> Run:
         study=head.study,
         host=head.machine,
         host_facts=head.host,
-        targets=[Target(each.label, each.target, each.facts) for each in head.targets],
+        targets=head.targets,
         order_seed=head.order_seed,
         plan=_plan(head.plan),
         entries=entries,

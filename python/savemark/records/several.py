@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from savemark.errors import usage
-from savemark.records.head import Host, Study
-from savemark.records.run import Entry, Run, Target, read_run
+from savemark.records.head import Host, Study, Target
+from savemark.records.run import Entry, Run, read_run
 
 
 def read_runs(arguments: Sequence[str], folder: Path) -> Run:

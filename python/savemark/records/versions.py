@@ -15,7 +15,7 @@ Json = dict[str, Any]
 Step = Callable[[Json], Json]
 
 RUN = 1  # of run.json
-RECORD = 2  # of a record: SCHEMA_VERSION in crates/engine/src/record.rs, which writes it
+RECORD = 2  # of a record: SCHEMA_VERSION in crates/engine/src/record.rs
 
 
 def as_it_is(found: Json) -> Json:
