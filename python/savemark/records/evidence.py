@@ -7,7 +7,6 @@ a check answers *unverified*, never *ok*.
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any
 
 import polars as pl
@@ -15,17 +14,22 @@ from msgspec.structs import replace
 
 from savemark.gpus import gpu_count, is_on_gpus
 from savemark.records import io500
+from savemark.records.columns import Columns, Row
 from savemark.records.record import (
     Conditions,
+    CuFile,
+    Extents,
+    Limits,
+    Machine,
     Mount,
     Options,
+    Payload,
     Phase,
     Record,
+    Slip,
     Source,
     ThreadTime,
 )
-
-Row = dict[str, Any]  # columns and their values
 
 SOURCE = {
     "origin": pl.String,
@@ -48,81 +52,36 @@ TRIAL = {
     "gpu_count": pl.Int64,  # GPUs that bytes were moved to or from
     "pages": pl.String,  # of the memory that bytes move through: asked to be huge or small, or not
 }
+LIMITS = Columns.of(Limits, prefix="limit_")
 CONDITIONS = {
     "interposed": pl.String,  # "fsync by /tmp/x.so, …"; empty where the C library provides all
     "traced": pl.Boolean,
     "mount_options": pl.String,
     "filesystem_class": pl.String,
     "write_cache": pl.String,
-    "limit_read_bytes_per_s": pl.Int64,
-    "limit_write_bytes_per_s": pl.Int64,
-    "limit_read_ops_per_s": pl.Int64,
-    "limit_write_ops_per_s": pl.Int64,
-    "limit_cpus": pl.Float64,
+    **LIMITS.kinds,
 }
-CLAIM = {
-    "contract": pl.String,
-    "atomic": pl.Boolean,
-    "time_base": pl.String,
-    "thread_io_ns": pl.Int64,
-    "worker_count": pl.Int64,
-    "transfer_bytes": pl.Int64,
-    "dataset_bytes": pl.Int64,
-    "reported_bytes_per_s": pl.Float64,
-    "reported_ops_per_s": pl.Float64,
-    "outer_elapsed_ns": pl.Int64,
-    "statistic": pl.String,
-    "label_conflict": pl.String,
-    "arithmetic": pl.String,
-    "shifted": pl.Boolean,
-    "gds_bytes": pl.Int64,
-    "stall_ns": pl.Int64,  # of a save out of GPUs: until everything was copied
-    # Of a mounted bucket: whether a read found it mounted anew, its cache empty; whether what was
-    # written was looked for in the bucket itself.
-    "past_mount": pl.Boolean,
-    # Of several ranks: by how much later than the first the last one started, and how true that is.
-    "start_skew_ns": pl.Int64,
-    "clock_error_ns": pl.Int64,
-}
+CLAIM = Columns.of(
+    Phase,
+    *("contract", "atomic", "time_base", "thread_io_ns", "worker_count", "transfer_bytes"),
+    *("dataset_bytes", "reported_bytes_per_s", "reported_ops_per_s", "outer_elapsed_ns"),
+    *("statistic", "label_conflict", "arithmetic", "shifted", "gds_bytes", "stall_ns"),
+    *("past_mount", "start_skew_ns", "clock_error_ns"),
+)
 # Of live trials on several ranks.
 RANKS = {"rank_count": pl.Int64, "node_count": pl.Int64}
+# By the part of a phase that they are of.
 MEASURED = {
-    # Of an open loop: I/Os due, started, and started late.
-    "slip_due": pl.Int64,
-    "slip_started": pl.Int64,
-    "slip_late": pl.Int64,
-    "machine_elapsed_ns": pl.Int64,
-    "machine_cpus": pl.Int64,
-    "machine_busy_ns": pl.Int64,
-    "machine_own_ns": pl.Int64,
-    "machine_steal_ns": pl.Int64,
-    "machine_throttled_ns": pl.Int64,
-    "machine_thermal_throttles": pl.Int64,
-    "extents_bytes": pl.Int64,
-    "extents_hole_bytes": pl.Int64,
-    "extents_unwritten_bytes": pl.Int64,
-    "extents_method": pl.String,
-    "payload_sampled_bytes": pl.Int64,
-    "payload_zero_share": pl.Float64,
-    "payload_repeated_share": pl.Float64,
-    "payload_entropy_bits": pl.Float64,  # per byte, 0 to 8
-    # cuFile's own counts: bytes, and transfers by their way.
-    "cufile_read_bytes": pl.Int64,
-    "cufile_written_bytes": pl.Int64,
-    "cufile_nvidia_fs": pl.Int64,
-    "cufile_peer_to_peer": pl.Int64,
-    "cufile_posix": pl.Int64,
+    "slip": Columns.of(Slip, "due", "started", "late", prefix="slip_"),
+    "machine": Columns.of(Machine, prefix="machine_"),
+    "extents": Columns.of(Extents, prefix="extents_"),
+    "payload": Columns.of(
+        Payload, "sampled_bytes", "zero_share", "repeated_share", "entropy_bits", prefix="payload_"
+    ),
+    "cufile": Columns.of(CuFile, prefix="cufile_"),
 }
-# Of each part of a phase that is an object: the columns, and the fields that they hold.
-PARTS = {
-    part: [
-        (name, name.removeprefix(f"{part}_")) for name in MEASURED if name.startswith(f"{part}_")
-    ]
-    for part in ("slip", "machine", "extents", "payload", "cufile")
-}
-COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM, **RANKS, **MEASURED}
-
-LIMITS = [(n, n.removeprefix("limit_")) for n in CONDITIONS if n.startswith("limit_")]
+COLUMNS: dict[str, Any] = {**SOURCE, **TRIAL, **CONDITIONS, **CLAIM.kinds, **RANKS}
+COLUMNS |= {name: kind for part in MEASURED.values() for name, kind in part.kinds.items()}
 
 # Pages of memory, as the column `pages` has them.
 ASKED_HUGE, NOT_ASKED = "huge", "not asked"
@@ -178,7 +137,7 @@ def of_record(record: Record, version: str) -> Row:
         "mount_options": mount.options,
         "filesystem_class": mount.kind,
         "write_cache": met.write_cache,
-        **{column: getattr(met.limits, name) for column, name in LIMITS},
+        **LIMITS.row(met.limits),
     }
 
 
@@ -233,21 +192,14 @@ def source_of(record: Record) -> Source | None:
     return replace(own, origin="imported", **missing)
 
 
-_CLAIM = attrgetter(*CLAIM)
-_PARTS = {
-    part: ([column for column, _ in names], attrgetter(*(name for _, name in names)))
-    for part, names in PARTS.items()
-}
-
-
 def of_phase(phase: Phase, record: Record) -> Row:
     """The columns of one phase."""
-    row: Row = dict(zip(CLAIM, _CLAIM(phase), strict=True))
+    row = CLAIM.row(phase)
     if source_of(record) is None:
         row |= _live(phase, record.trial)
-    for part, (columns, values) in _PARTS.items():
-        if (found := getattr(phase, part)) is not None:
-            row |= zip(columns, values(found), strict=True)
+    for name, columns in MEASURED.items():
+        if (part := getattr(phase, name)) is not None:
+            row |= columns.row(part)
     return row
 
 

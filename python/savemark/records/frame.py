@@ -6,18 +6,17 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import repeat
-from operator import attrgetter, is_, itemgetter
+from operator import is_, itemgetter
 from typing import Any
 
 import polars as pl
 
 from savemark.records import evidence, timelines
-from savemark.records.evidence import Row
+from savemark.records.columns import KINDS, Columns, Row
 from savemark.records.naming import LEADING, given, setting, variant
-from savemark.records.record import Error, Phase, Record, ThreadTime
+from savemark.records.record import Cache, Device, Error, Latency, Phase, Record, ThreadTime
 from savemark.records.run import Entry, Run
 
-KINDS = {str: pl.String, int: pl.Int64}
 # Columns every frame has, in this order, whatever the run holds: a figure may rely on them.
 HEAD = {
     "run": pl.String,
@@ -36,52 +35,40 @@ HEAD = {
     "given": pl.String,
     "phase": pl.String,
 }
-PHASE = [
+TIMED = Columns.of(
+    Phase,
     *("prepare_ns", "elapsed_ns", "first_done_ns", "last_done_ns", "first_done_bytes"),
     *("user_bytes", "stored_bytes", "cpu_user_ns", "cpu_system_ns"),
-]
-# Trials whose rows are turned into columns together.
-ROWS_AT_ONCE = 1000
-LATENCY = (
-    *("count", "min_ns", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "p99_9_ns", "p99_99_ns"),
-    "max_ns",
 )
-# Rows, and their columns; a column of one row stands for all rows of the part.
-Part = tuple[int, dict[str, pl.Series]]
-# Of each part of a phase: how its columns begin, and the fields that they hold.
-PARTS = {
-    "latency": ("latency", LATENCY),
-    "sync_latency": ("sync_latency", LATENCY),
-    "device": ("device", ("name", "read_bytes", "written_bytes", "flushes")),
-    "cache": ("cache", ("state", "resident_pages", "total_pages", "method")),
-    "thread_time": ("thread", ThreadTime.__struct_fields__),
-}
-LATENCIES = ("latency", "sync_latency")
-_PARTS = {
-    part: ([f"{head}_{name}" for name in names], attrgetter(*names))
-    for part, (head, names) in PARTS.items()
-}
 # Of what writes: until the application goes on, until the bytes are safe, until all is done; of
 # what reads, until all bytes are here.
-REACHED = ("frozen_ns", "durable_ns", "drained_ns", "fetched_ns")
-OWN = (*PHASE, "iterations", "durable_bytes", "verified", "durable")
-_OWN = attrgetter(*OWN)
+REACHED = Columns.of(Phase, "frozen_ns", "durable_ns", "drained_ns", "fetched_ns")
+# Trials whose rows are turned into columns together.
+ROWS_AT_ONCE = 1000
+# Rows, and their columns; a column of one row stands for all rows of the part.
+Part = tuple[int, dict[str, pl.Series]]
+# By the part of a phase that they are of.
+DEVICE = Columns.of(Device, "name", "read_bytes", "written_bytes", "flushes", prefix="device_")
+CACHE = Columns.of(Cache, prefix="cache_")
+THREADS = Columns.of(ThreadTime, prefix="thread_")
+LATENCY, SYNC = (Columns.of(Latency, prefix=f"{kind}_") for kind in ("latency", "sync_latency"))
+PARTS = {
+    "device": DEVICE,
+    "cache": CACHE,
+    "thread_time": THREADS,
+    "latency": LATENCY,
+    "sync_latency": SYNC,
+}
 TAIL = {
     "started_unix_ns": pl.Int64,
     "io_count": pl.Int64,
     "iterations": pl.Int64,
-    **dict.fromkeys(PHASE, pl.Int64),
-    **dict.fromkeys(REACHED, pl.Int64),
+    **TIMED.kinds,
+    **REACHED.kinds,
     # Of a solver: those of the saves that are safe then, each time that it saved.
     "durable_bytes": pl.Int64,
-    "device_name": pl.String,
-    "device_read_bytes": pl.Int64,
-    "device_written_bytes": pl.Int64,
-    "device_flushes": pl.Int64,
-    "cache_state": pl.String,
-    "cache_resident_pages": pl.Int64,
-    "cache_total_pages": pl.Int64,
-    "cache_method": pl.String,
+    **DEVICE.kinds,
+    **CACHE.kinds,
     "cache_wanted": pl.String,
     "verified": pl.String,
     "durable": pl.Boolean,
@@ -89,13 +76,9 @@ TAIL = {
     "direct": pl.Boolean,
     "filesystem": pl.String,
     "buffer_bytes": pl.Int64,
-    "thread_codec_ns": pl.Int64,
-    "thread_digest_ns": pl.Int64,
-    "thread_wait_ns": pl.Int64,
-    "thread_compute_ns": pl.Int64,
-    "thread_write_ns": pl.Int64,
-    "thread_sync_ns": pl.Int64,
-    **{column: pl.Int64 for kind in LATENCIES for column in _PARTS[kind][0]},
+    **THREADS.kinds,
+    **LATENCY.kinds,
+    **SYNC.kinds,
     "error_kind": pl.String,
     "error_message": pl.String,
     **evidence.COLUMNS,
@@ -244,12 +227,19 @@ def _head(run: Run, place: int, entry: Entry, record: Record | None) -> Row:
 
 
 def _phase(phase: Phase) -> Row:
-    row: Row = dict(zip(OWN, _OWN(phase), strict=True))
-    row |= {"phase": phase.name, "io_count": phase.operations}
-    row |= _promises(phase)
-    for part, (columns, values) in _PARTS.items():
-        if (found := getattr(phase, part)) is not None:
-            row |= zip(columns, values(found), strict=True)
+    row: Row = {
+        "phase": phase.name,
+        "io_count": phase.operations,
+        "iterations": phase.iterations,
+        "durable_bytes": phase.durable_bytes,
+        "verified": phase.verified,
+        "durable": phase.durable,
+        **TIMED.row(phase),
+        **_promises(phase),
+    }
+    for name, columns in PARTS.items():
+        if (part := getattr(phase, name)) is not None:
+            row |= columns.row(part)
     for stage in phase.stages:
         name = f"stage_{stage.name}_ns"
         row[name] = row.get(name, 0) + stage.elapsed_ns
@@ -276,5 +266,5 @@ def _promises(phase: Phase) -> Row:
             implied["durable_ns"] = phase.elapsed_ns
         if phase.name == "restore" and "verify" in stages:
             implied["fetched_ns"] = phase.elapsed_ns - stages["verify"]
-    stated = {name: value for name in REACHED if (value := getattr(phase, name)) is not None}
-    return implied | stated
+    stated = REACHED.row(phase).items()
+    return implied | {name: value for name, value in stated if value is not None}
