@@ -8,6 +8,7 @@ from made_run import Made, make_run
 from savemark.checks import Verdict, catalogue
 from savemark.checks.wording import listing, settings
 from savemark.records.naming import setting
+from savemark.stats import Key
 from savemark.study.model import Missing
 from test_checks import change, judge
 
@@ -340,5 +341,5 @@ def test_what_is_left_out_of_a_list_is_named():
     assert listing(["it took 2 s, not 3", "b", "c"], 1, "reasons") == (
         "it took 2 s, not 3; and 2 more reasons"
     )
-    assert settings([("disk", setting({}), "save")]) == "all trials"
+    assert settings([Key("disk", setting({}), "save")]) == "all trials"
     assert Missing({"target": "disk"}, "why").name == "every setting"
