@@ -64,8 +64,6 @@ RUNS = {
 
 # What is asked of each run.
 COMMANDS = (
-    ("report", "--json"),
-    ("report", "--show-blocked"),
     ("check",),
     ("check", "--json"),
     ("advise",),
@@ -93,7 +91,7 @@ OF_TWO = {
     "gate-json": ("gate", "AFTER", "--baseline", "BEFORE", "--json"),
     "gate-markdown": ("gate", "AFTER", "--baseline", "BEFORE", "--markdown"),
     "expect": ("report", "AFTER", "--expect", "save.bandwidth >= 2 GB/s"),
-    "two": ("report", "old=BEFORE", "new=AFTER", "--out", "BEFORE/both"),
+    "two": ("report", "old=BEFORE", "new=AFTER", "--out", "both"),
 }
 
 # Other programs' files: those of each run, named as from tests/data.
