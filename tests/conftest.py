@@ -1,10 +1,12 @@
 """Fixtures: the fake engine in this process, and as a command of its own."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import hypothesis
@@ -15,6 +17,7 @@ import fake_engine
 import live_program
 
 ROOT = Path(__file__).parent.parent
+MACHINE = pytest.StashKey()
 
 # The suite tries the same examples each time, so that what passes once passes again; bench/fuzz.py
 # tries others as long as it is told.
@@ -31,6 +34,32 @@ def pytest_sessionstart():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+
+
+def pytest_collection_modifyitems(items):
+    """Keep a file's tests on one worker; those that need the machine to themselves come last."""
+    items.sort(key=_alone)
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("alone" if _alone(item) else item.path.name))
+
+
+def _alone(item) -> bool:
+    return item.get_closest_marker("alone") is not None
+
+
+def pytest_configure(config):
+    """Make the file whose lock a test has that needs the machine to itself."""
+    if not hasattr(config, "workerinput"):  # workers inherit its name
+        config.stash[MACHINE] = tempfile.NamedTemporaryFile(prefix="savemark-tests-")
+        os.environ["SAVEMARK_TESTS_LOCK"] = config.stash[MACHINE].name
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Let the tests of other workers wait until one that needs the machine to itself has ended."""
+    with open(os.environ["SAVEMARK_TESTS_LOCK"], "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if _alone(item) else fcntl.LOCK_SH)
+        return (yield)
 
 
 @pytest.fixture

@@ -21,6 +21,9 @@ from made_run import Made, make_run
 from needs import missing
 from savemark.checks import Verdict
 
+# They judge what they measure: whatever else runs would be found, too.
+pytestmark = pytest.mark.alone
+
 CHECKPOINT = "trial: {workload: checkpoint, size: 8MiB}"
 
 
