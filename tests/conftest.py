@@ -17,7 +17,6 @@ import fake_engine
 import live_program
 
 ROOT = Path(__file__).parent.parent
-MACHINE = pytest.StashKey()
 
 # The suite tries the same examples each time, so that what passes once passes again; bench/fuzz.py
 # tries others as long as it is told.
@@ -50,14 +49,16 @@ def _alone(item) -> bool:
 def pytest_configure(config):
     """Make the file whose lock a test has that needs the machine to itself."""
     if not hasattr(config, "workerinput"):  # workers inherit its name
-        config.stash[MACHINE] = tempfile.NamedTemporaryFile(prefix="savemark-tests-")
-        os.environ["SAVEMARK_TESTS_LOCK"] = config.stash[MACHINE].name
+        number, name = tempfile.mkstemp(prefix="savemark-tests-")
+        os.close(number)
+        config.add_cleanup(Path(name).unlink)
+        os.environ["SAVEMARK_TESTS_LOCK"] = name
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """Let the tests of other workers wait until one that needs the machine to itself has ended."""
-    with open(os.environ["SAVEMARK_TESTS_LOCK"], "rb") as file:
+    with Path(os.environ["SAVEMARK_TESTS_LOCK"]).open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX if _alone(item) else fcntl.LOCK_SH)
         return (yield)
 
