@@ -347,7 +347,7 @@ def around(tmp_path, monkeypatch):
     def around(data, looks=0):
         monkeypatch.setattr(durable.engine, "Bucket", lambda url: Objects(data, looks))
         target = Target("m", tmp_path, mount=Mount("m", "", url="s3://bucket/x"))
-        return durable.Around(None, target, str(tmp_path / "work"), "warm")
+        return durable.MountedPhases(None, target, str(tmp_path / "work"), "warm")
 
     return around
 

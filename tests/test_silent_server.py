@@ -142,7 +142,7 @@ try:
     else:
         here = Path(sys.argv[2])
         (here / "file").write_bytes(b"of the mount")
-        around = object.__new__(durable.Around)
+        around = object.__new__(durable.MountedPhases)
         around.folder, around.bucket = here, "s3://bucket/place"
         around.target = type("Target", (), {"patience": patience})
         around._until_stored()

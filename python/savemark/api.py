@@ -113,10 +113,10 @@ def restore(
         _rank(ranks, "restore")
         where = listing.newest(_place(url, options))
         trial = where.trial(options)
-        found = engine.read_index(trial)
-        if found is None:
+        saved = engine.read_index(trial)
+        if saved is None:
             raise usage(f"{where} holds files", f"savemark restore {where} DIRECTORY")
-        text, name, data_bytes = found
+        text, name, data_bytes = saved
         state = filling.Filling(nodes.read(text, data_bytes), into)
         engine.restore_state(trial, name, state.loan.lent, calls[0].given, state.loan.on_gpus)
         return state.finish()
@@ -156,14 +156,14 @@ def _check_owner(where: Place, options: Any, mine: tuple[int, int]) -> None:
     import savemark._engine as engine
 
     try:
-        found = engine.read_index(listing.newest(where).trial({**options, "codec": None}))
+        saved = engine.read_index(listing.newest(where).trial({**options, "codec": None}))
     except Exception as error:
         known = from_exception(error)
         if known is None or known.kind not in ("usage", "corrupt"):
             raise
         return  # there is none, or none that says whose it is
-    if found is not None:
-        processes.check_owner(mine, nodes.rank_of(found[0]), where)
+    if saved is not None:
+        processes.check_owner(mine, nodes.rank_of(saved[0]), where)
 
 
 def _translated(act: Callable[[], Result], calls: list[_Callback]) -> Result:

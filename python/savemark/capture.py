@@ -37,8 +37,8 @@ def run(
         except BaseException:
             process.kill()
             raise
-    said = (each.decode(errors="replace") for each in (out, err))
-    return subprocess.CompletedProcess(list(words), process.returncode, *said)
+    texts = (each.decode(errors="replace") for each in (out, err))
+    return subprocess.CompletedProcess(list(words), process.returncode, *texts)
 
 
 def _read(process: subprocess.Popen[bytes], limit_s: float | None) -> tuple[bytes, bytes]:
@@ -51,10 +51,10 @@ def _read(process: subprocess.Popen[bytes], limit_s: float | None) -> tuple[byte
         ready.register(process.stderr, selectors.EVENT_READ, err)
         while ready.get_map():
             left = None if end is None else max(0.0, end - time.monotonic())
-            found = ready.select(left)
-            if not found or left == 0:
+            events = ready.select(left)
+            if not events or left == 0:
                 raise subprocess.TimeoutExpired(process.args, limit_s or 0)
-            for key, _ in found:
+            for key, _ in events:
                 piece = os.read(key.fd, PIECE)
                 if not piece:
                     ready.unregister(key.fileobj)

@@ -92,8 +92,8 @@ def nearest(word: str, known: list[str]) -> str | None:
     """Return the known word that is most like `word`, or None where none is near."""
     from difflib import get_close_matches
 
-    found = get_close_matches(word, known, n=1, cutoff=0.6)
-    return found[0] if found else None
+    matches = get_close_matches(word, known, n=1, cutoff=0.6)
+    return matches[0] if matches else None
 
 
 def did_you_mean(word: str, known: list[str]) -> str:

@@ -18,6 +18,6 @@ def launched() -> tuple[int, int]:
     """Return which of how many processes this is, as the launcher says: (0, 1) without one."""
     for size, rank in LAUNCHERS:
         if os.environ.get(size, "").isdigit():
-            told = os.environ.get(rank, "")
-            return (int(told) if told.isdigit() else 0), int(os.environ[size])
+            number = os.environ.get(rank, "")
+            return (int(number) if number.isdigit() else 0), int(os.environ[size])
     return 0, 1

@@ -39,16 +39,16 @@ def opened(path: Path, most: int) -> Iterator[BinaryIO]:
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:  # noqa: PTH123  (there is a descriptor, and no path)
-        found = os.fstat(descriptor)
-        if stat.S_ISDIR(found.st_mode):
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
             raise usage(f"{shown(path)} is a folder, and a file is wanted")
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise usage(
-                f"{shown(path)} is no regular file but {_kind(found.st_mode)}",
+                f"{shown(path)} is no regular file but {_kind(status.st_mode)}",
                 "copy what it holds into a file, and name that",
             )
-        if found.st_size > most:
-            raise too_large(path, f"{found.st_size} bytes", f"{most} bytes")
+        if status.st_size > most:
+            raise too_large(path, f"{status.st_size} bytes", f"{most} bytes")
         yield file
 
 
@@ -120,12 +120,12 @@ def decode(text: bytes, decoder: msgspec.json.Decoder[T], most: int = limits.MOS
             why = str(error)
             raise ValueError(f"it is no JSON: {why[:1].lower()}{why[1:]}") from None
     try:
-        found = json.loads(text)
+        value = json.loads(text)
         if b"\\u" in text:
-            json.dumps(found, ensure_ascii=False).encode()  # half a character cannot be written
+            json.dumps(value, ensure_ascii=False).encode()  # half a character cannot be written
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    return typed(found, decoder.type)
+    return typed(value, decoder.type)
 
 
 def typed(found: Any, kind: type[T]) -> T:

@@ -31,17 +31,17 @@ def dtype_name(value: Any, where: object) -> str:
 
 def memory_of(value: Any, where: object) -> Memory:
     """Return where an object with the interface lies; refuse what is not contiguous."""
-    told = value.__cuda_array_interface__
-    if told.get("mask") is not None:
+    interface = value.__cuda_array_interface__
+    if interface.get("mask") is not None:
         raise usage(f"{where} has a mask", "save the data and the mask as arrays of their own")
-    shape, item = tuple(told["shape"]), itemsize(str(told["typestr"]))
+    shape, item = tuple(interface["shape"]), itemsize(str(interface["typestr"]))
     strides = strides_of(shape, item)
-    if not same_strides(shape, strides, tuple(told.get("strides") or strides)):
+    if not same_strides(shape, strides, tuple(interface.get("strides") or strides)):
         raise usage(
             f"{where} is not contiguous in the GPU's memory",
             "save a copy that is: cupy.ascontiguousarray(array)",
         )
-    address = int(told["data"][0])
+    address = int(interface["data"][0])
     return Memory(gpu_of(address, 0 in shape, where), address, shape, strides, item, value)
 
 

@@ -168,11 +168,12 @@ class _Writer:
                 )
             node["default"] = name
         # Modules of torch keep the versions of their parts there.
-        told = dict(getattr(value, "__dict__", {}))
-        if "_metadata" in told:
-            node["metadata"] = self.node(told.pop("_metadata"), f"{where}._metadata", depth)
-        if told:
-            raise usage(f"{where} has attributes of its own: {', '.join(told)}", "save dict(x)")
+        attributes = dict(getattr(value, "__dict__", {}))
+        if "_metadata" in attributes:
+            node["metadata"] = self.node(attributes.pop("_metadata"), f"{where}._metadata", depth)
+        if attributes:
+            names = ", ".join(attributes)
+            raise usage(f"{where} has attributes of its own: {names}", "save dict(x)")
         return node
 
     def _bytes(self, value: bytes | bytearray | memoryview, where: Where | str) -> Node:
@@ -190,7 +191,7 @@ class _Writer:
     def _array(self, value: Any, library: str, where: Where | str) -> Node:
         arrays.check(value, where)
         dtype = arrays.dtype_name(value, where)
-        memory = told(lambda: arrays.memory_of(value, where), where)
+        memory = naming_entry(lambda: arrays.memory_of(value, where), where)
         node: Node = {"kind": "array", "library": library, "dtype": dtype}
         node |= {"shape": list(memory.shape), "offset": 0, "bytes": nbytes(memory)}
         if arrays.is_scalar(value):
@@ -219,7 +220,7 @@ class _Writer:
         lazy = [tensors.is_tensor(one.value) and tensors.is_lazy(one.value) for one in group]
         if all(x is first or x.memory.is_same(first.memory) for x in group) and len(set(lazy)) == 1:
             if lazy[0] or not first.memory.is_dense:
-                copy = told(lambda: arrays.packed(first.value), first.where)
+                copy = naming_entry(lambda: arrays.packed(first.value), first.where)
                 group = [
                     _Array(x.node, copy, x.where, arrays.memory_of(copy, x.where)) for x in group
                 ]
@@ -263,7 +264,7 @@ def nbytes(memory: Memory) -> int:
     return found
 
 
-def told(act: Callable[[], Any], where: object) -> Any:
+def naming_entry(act: Callable[[], Any], where: object) -> Any:
     """Name the entry in an error of the library that made it, or of its subclass."""
     try:
         return act()

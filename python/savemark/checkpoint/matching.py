@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from savemark.checkpoint import arrays, tensors
-from savemark.checkpoint.index import Where, told
+from savemark.checkpoint.index import Where, naming_entry
 from savemark.checkpoint.layout import address_of
 from savemark.checkpoint.memory import Memory, clusters, same_strides
 from savemark.checkpoint.nodes import Array, Branch, Bytes, Tree, Value
@@ -159,7 +159,7 @@ class _Matcher:
         try:
             arrays.check(into, where)
             dtype = arrays.dtype_name(into, where)
-            memory: Memory = told(lambda: arrays.memory_of(into, where), where)
+            memory: Memory = naming_entry(lambda: arrays.memory_of(into, where), where)
         except SavemarkError as error:
             self.differences.append(error.message)
             return None

@@ -130,6 +130,8 @@ def _measure(request: Request, switch: str | None, *, yes: bool) -> Outcome:
     display = Asking(request.command, yes=yes)
     names = {target.label: target.name for target in request.targets}
     try:
-        return start(request, Switch(switch, names, display) if switch else display)
+        if switch is None:
+            return start(request, display)
+        return start(request, display, prepare=Switch(switch, names))
     finally:
         display.close()

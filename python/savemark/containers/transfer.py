@@ -117,7 +117,7 @@ def _held(runtime: Runtime, name: str) -> Iterator[_Held]:
 def _release(command: list[str], why: BaseException | None = None) -> None:
     done = containers.ask(*command)
     if done.returncode != 0:
-        said = done.stderr.strip().rpartition("\n")[2]
-        message = f"the container stands still: it cannot be released: {said}"
+        last_line = done.stderr.strip().rpartition("\n")[2]
+        message = f"the container stands still: it cannot be released: {last_line}"
         before = f"{why}; and " if why else ""
         raise SavemarkError("failed", before + message, " ".join(command)) from why

@@ -83,14 +83,14 @@ def _one(job: Json, running: set[subprocess.Popen[str]], over: threading.Event) 
         if over.is_set():
             process.kill()  # it was being started when the others were killed
         try:
-            told, wrong = process.communicate()
+            report, wrong = process.communicate()
         finally:
             running.discard(process)
     name = f"{job['crash']} of {job['subject']} on {job['filesystem']}"
-    if process.returncode or not told:
+    if process.returncode or not report:
         why = wrong.strip().splitlines()[-1:] or [f"its process ended with {process.returncode}"]
         raise SavemarkError("failed", f"{name}: {why[0]}")
-    result: Json = json.loads(told)
+    result: Json = json.loads(report)
     if "error" in result:
         error = result["error"]
         raise SavemarkError(error["kind"], f"{name}: {error['message']}", error["hint"])

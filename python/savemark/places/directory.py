@@ -61,9 +61,9 @@ class Directory(Place):
             return [], []
         if not self.path.is_dir():
             raise refused(f"{self} is not a directory", "name a new directory")
-        found = [entry for entry in self.path.iterdir() if entry.name not in HARMLESS]
-        folders = [e.name for e in found if e.is_dir() and not e.is_symlink()]
-        return folders, [e.name for e in found if e.name not in folders]
+        entries = [entry for entry in self.path.iterdir() if entry.name not in HARMLESS]
+        folders = [e.name for e in entries if e.is_dir() and not e.is_symlink()]
+        return folders, [e.name for e in entries if e.name not in folders]
 
     def check_usable(self) -> None:
         """Refuse a place that must not or cannot be measured, before anything is written."""
@@ -165,8 +165,8 @@ class Directory(Place):
 
     def stale(self, kind: str = "") -> list[Self]:
         """Return the folders in it that killed runs left; their run ids begin with `kind`."""
-        found = [type(self)(path) for path in sorted(self.path.glob(f"{PREFIX}{kind}*"))]
-        owners = [(folder, folder.owner()) for folder in found]
+        folders = [type(self)(path) for path in sorted(self.path.glob(f"{PREFIX}{kind}*"))]
+        owners = [(folder, folder.owner()) for folder in folders]
         return [folder for folder, owner in owners if owner is not None and not owner.alive]
 
     def remove_owned(self) -> None:
@@ -244,8 +244,8 @@ class Directory(Place):
         """Remove what interrupted saves left: locks tell what is under way, not its age."""
         import savemark._engine as engine
 
-        found = json.loads(engine.clean(self.looking(), dry_run))
-        return [{**file, "abandoned": True} for file in found]
+        removed = json.loads(engine.clean(self.looking(), dry_run))
+        return [{**file, "abandoned": True} for file in removed]
 
     def sweep(self, dry_run: bool) -> list[Path]:
         """Remove what interrupted restores into this directory left beside it."""

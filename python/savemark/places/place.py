@@ -166,8 +166,8 @@ def marked(folder: str, text: str | bytes) -> Owner | None:
     Whether it lives is judged by the process id; a run on another host counts as alive.
     """
     try:
-        found = json.loads(text)
-        run_id, pid, host = str(found["run_id"]), int(found["pid"]), str(found["host"])
+        said = json.loads(text)
+        run_id, pid, host = str(said["run_id"]), int(said["pid"]), str(said["host"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     if folder != f"{PREFIX}{run_id}":

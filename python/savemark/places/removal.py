@@ -20,14 +20,14 @@ def mounted_below(path: Path) -> list[Path]:
     bound to another place of its own filesystem has no device number of its own.
     """
     top = path.parent.resolve() / path.name
-    found = []
+    points = []
     for line in os.fsdecode(Path("/proc/self/mountinfo").read_bytes()).splitlines():
         name = line.split(" ")[4]
         for escape, meant in ESCAPES.items():
             name = name.replace(escape, meant)
         if Path(name).is_relative_to(top):
-            found.append(Path(name))
-    return sorted(found, key=lambda point: len(point.parts), reverse=True)
+            points.append(Path(name))
+    return sorted(points, key=lambda point: len(point.parts), reverse=True)
 
 
 def is_mounted(point: Path) -> bool:

@@ -32,18 +32,18 @@ def compare(world: World, leaders: list[int]) -> list[Offset]:
     Every leader calls this.
     """
     here, mask = leaders.index(world.rank), 1
-    found = [Offset(0, 0)]  # of the nodes below this one, itself first
+    offsets = [Offset(0, 0)]  # of the nodes below this one, itself first
     while mask < len(leaders):
         if here & mask:
-            _answer(world, leaders[here - mask], found)
+            _answer(world, leaders[here - mask], offsets)
             return []
         if here + mask < len(leaders):
             child = leaders[here + mask]
             way = _ask(world, child)
             _, below = world.wait(child, CLOCK, SOON_S)
-            found += [Offset(way.ns + o.ns, way.error_ns + o.error_ns) for o in below]
+            offsets += [Offset(way.ns + o.ns, way.error_ns + o.error_ns) for o in below]
         mask <<= 1
-    return found
+    return offsets
 
 
 def _answer(world: World, asker: int, found: list[Offset]) -> None:

@@ -187,8 +187,8 @@ class Collective:
         """Give a sign of life while the engine works; `TrialOver` if another rank has failed."""
         self._heartbeat()
         self._judge()
-        while found := self.world.take(STOP):
-            self._stopped = self._stopped or found[1] == self.trial
+        while message := self.world.take(STOP):
+            self._stopped = self._stopped or message[1] == self.trial
         if self._stopped:
             raise TrialOver("another rank has failed")
 
@@ -263,8 +263,8 @@ class Collective:
         if self.here or self._parted or self._where() == f"behind {END}":
             return
         now = time.monotonic()
-        while found := self.world.take(HEARTBEAT):
-            rank, (trial, place) = found
+        while message := self.world.take(HEARTBEAT):
+            rank, (trial, place) = message
             if trial == self.trial:
                 self._heard[rank] = (now, place)
         silent_s = self.silent_s + len(self.members) / HEARTBEATS_PER_S

@@ -31,11 +31,11 @@ def summary(counted: Json) -> Json | None:
     if not total:
         return None
     low, high = counted["min_ns"], counted["max_ns"]
-    found = {"count": total, "min_ns": low, "mean_ns": counted["sum_ns"] // total}
+    record = {"count": total, "min_ns": low, "mean_ns": counted["sum_ns"] // total}
     for name, share in QUANTILES.items():
         # A bucket's upper edge may lie beyond the largest value seen.
-        found[name] = min(max(_at(counted, max(1, math.ceil(share * total))), low), high)
-    return {**found, "max_ns": high}
+        record[name] = min(max(_at(counted, max(1, math.ceil(share * total))), low), high)
+    return {**record, "max_ns": high}
 
 
 def _at(counted: Json, wanted: int) -> int:

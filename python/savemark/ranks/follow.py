@@ -23,7 +23,7 @@ def follow(world: World) -> int:
     """
     try:
         world.allgather([engine.version()])
-        one = engine.Engine()
+        runner = engine.Engine()
         watch_s = silent_s()
         while (order := world.order(None, watch_s))["do"] != "end":
             if order["do"] == "rest":
@@ -33,7 +33,7 @@ def follow(world: World) -> int:
                 continue
             work = Work(world, order)
             with suppress(RankLost):
-                work.run(one, lambda _: None)
+                work.run(runner, lambda _: None)
             if world.lost:
                 _give_up(world, work)
         world.flush()

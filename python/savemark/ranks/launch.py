@@ -33,11 +33,11 @@ def join() -> World | None:
     if count < 2:
         return None
     mpi = _load(count)
-    found = mpi.COMM_WORLD.Get_size()
-    if found != count:
+    seen = mpi.COMM_WORLD.Get_size()
+    if seen != count:
         library = " ".join(mpi.Get_library_version().split()[:4])
         raise usage(
-            f"{count} processes were started, but mpi4py sees {found}: it uses {library}, "
+            f"{count} processes were started, but mpi4py sees {seen}: it uses {library}, "
             "which is not the launcher's",
             "start it with that library's own mpirun (under Slurm: srun --mpi=pmix), or name the "
             f"launcher's library: {LIBMPI}=/path/to/libmpi.so",

@@ -107,20 +107,20 @@ def _phase(one: Json, other: Json) -> Json:
 
 def _complete(phase: Json, before: list[Offset], after: list[Offset]) -> Json:
     columns = phase["ranks"]
-    found = {name: value for name, value in phase.items() if name != "histograms"}
+    plain = {name: value for name, value in phase.items() if name != "histograms"}
     spread: Json = {}
     if None not in columns["left_ns"]:
         started, error = skew(columns["left_ns"], columns["node"], before, after)
         columns = {**columns, "started_ns": started}
         spread = {"start_skew_ns": max(started), "clock_error_ns": error}
     columns = {name: values for name, values in columns.items() if name != "left_ns"}
-    whole = _whole(found, phase["histograms"])
-    return {**found, **whole, **spread, "ranks": _lines(columns), "nodes": _lines(_nodes(columns))}
+    whole = _whole(plain, phase["histograms"])
+    return {**plain, **whole, **spread, "ranks": _lines(columns), "nodes": _lines(_nodes(columns))}
 
 
 def _whole(phase: Json, histograms: Json | None) -> Json:
     """Return what is known when all ranks are in: quantiles, and counters of all kernels."""
-    found: Json = {
+    whole: Json = {
         "machine": _over_kernels(phase["machine"]),
         "device": _over_kernels(phase["device"]),
         "gds_bytes": sum(v for v in phase["gds_bytes"].values() if v is not None)
@@ -128,16 +128,16 @@ def _whole(phase: Json, histograms: Json | None) -> Json:
         else None,
     }
     if histograms is None:
-        return found
-    found |= {name: counted.summary(histograms[name]) for name in LATENCIES}
+        return whole
+    whole |= {name: counted.summary(histograms[name]) for name in LATENCIES}
     for name in ("read", "write"):
         if phase.get(name) and histograms[name]:
-            found[name] = {**phase[name], "latency": counted.summary(histograms[name])}
+            whole[name] = {**phase[name], "latency": counted.summary(histograms[name])}
     slip = counted.summary(histograms["slip"]) if histograms["slip"] else None
     if phase.get("slip") and slip:
         kept = ("mean_ns", "p99_ns", "max_ns")
-        found["slip"] = {**phase["slip"], **{name: slip[name] for name in kept}}
-    return found
+        whole["slip"] = {**phase["slip"], **{name: slip[name] for name in kept}}
+    return whole
 
 
 def _nodes(columns: Json) -> Json:
@@ -147,10 +147,10 @@ def _nodes(columns: Json) -> Json:
     for rank, node in enumerate(columns["node"]):
         mine[node].append(rank)
     pick = {"first_done_ns": min, "last_done_ns": max, "user_bytes": sum, "operations": sum}
-    found: Json = {"node": list(range(count)), "ranks": [len(ranks) for ranks in mine]}
+    nodes: Json = {"node": list(range(count)), "ranks": [len(ranks) for ranks in mine]}
     for name, of in pick.items():
-        found[name] = [of(columns[name][rank] for rank in ranks) for ranks in mine]  # type: ignore[operator]
-    return found
+        nodes[name] = [of(columns[name][rank] for rank in ranks) for ranks in mine]  # type: ignore[operator]
+    return nodes
 
 
 def _lines(columns: Json) -> Json:
@@ -171,14 +171,14 @@ def _histograms(one: Json | None, other: Json | None) -> Json | None:
 
 def _shares(one: Json, other: Json) -> Json:
     """Return reads and writes of a mix, and how well a rate was kept; their quantiles come last."""
-    found: Json = {}
+    merged: Json = {}
     for name in ("read", "write"):
         if one.get(name) and other.get(name):
-            found[name] = {k: one[name][k] + other[name][k] for k in ("operations", "bytes")}
+            merged[name] = {k: one[name][k] + other[name][k] for k in ("operations", "bytes")}
     if one.get("slip") and other.get("slip"):
         added = {k: one["slip"][k] + other["slip"][k] for k in ("due", "started", "late")}
-        found["slip"] = {**one["slip"], **added}
-    return found
+        merged["slip"] = {**one["slip"], **added}
+    return merged
 
 
 def _path(one: Json, other: Json) -> Json:
@@ -202,10 +202,10 @@ def _added(one: Json, other: Json) -> Json:
 
 def _by_kernel(one: Json, other: Json, both: Any) -> Json:
     """Merge what ranks of one kernel have seen of it; kernels stay apart."""
-    found = dict(one)
+    merged = dict(one)
     for boot, value in other.items():
-        found[boot] = both(found[boot], value) if boot in found else value
-    return found
+        merged[boot] = both(merged[boot], value) if boot in merged else value
+    return merged
 
 
 def _most_of(one: Json | None, other: Json | None) -> Any:
@@ -221,12 +221,12 @@ def _over_kernels(parts: Json) -> Json | None:
     known = [part for part in parts.values() if part is not None]
     if not known:
         return None
-    found = dict(known[0])
+    total = dict(known[0])
     for part in known[1:]:
         for name, value in part.items():
             if isinstance(value, int) and name != "elapsed_ns":
-                found[name] = (found[name] or 0) + value
-    return found
+                total[name] = (total[name] or 0) + value
+    return total
 
 
 def _most(one: Json, other: Json) -> Json:
@@ -242,10 +242,10 @@ def _machine(one: Json | None, other: Json | None) -> Json | None:
     """
     if one is None or other is None:
         return None
-    found = {k: _either(v, other[k], max) for k, v in one.items()}
+    merged = {k: _either(v, other[k], max) for k, v in one.items()}
     own = one["own_ns"] + other["own_ns"]
     # Their times are a little apart, so the sum can exceed what one of them saw in all.
-    return {**found, "own_ns": own, "busy_ns": max(found["busy_ns"], own)}
+    return {**merged, "own_ns": own, "busy_ns": max(merged["busy_ns"], own)}
 
 
 def _cache(one: Json, other: Json) -> Json:
@@ -270,8 +270,8 @@ def _extents(one: Json, other: Json) -> Json:
 
 def _payload(one: Json, other: Json) -> Json:
     total = one["sampled_bytes"] + other["sampled_bytes"]
-    found: Json = {"sampled_bytes": total}
+    merged: Json = {"sampled_bytes": total}
     for name in ("zero_share", "repeated_share", "entropy_bits"):
         parts = (each[name] * each["sampled_bytes"] for each in (one, other))
-        found[name] = sum(parts) / max(1, total)
-    return found
+        merged[name] = sum(parts) / max(1, total)
+    return merged

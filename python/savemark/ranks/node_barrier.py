@@ -15,20 +15,22 @@ MEET, MESSAGES = "SAVEMARK_MEET", "messages"
 def open_for(
     rank: int,
     here: Sequence[int],
-    sizes: tuple[int, int],
+    size: int,
+    cores: int,
     allgather: Callable[[list[Any]], list[Any]],
 ) -> engine.Hall | None:
     """Return this rank's barrier of its node; None where any rank finds none.
 
-    Called by all ranks. `here` are those of this node, `sizes` the number of all ranks and that of
-    the cores of this node's. Ranks in containers of their own do not see each other's memory.
+    Called by all ranks. `here` are those of this node, which run on `cores`; `size` is the number
+    of all. Ranks in containers of their own do not see each other's memory.
     """
+    sizes = len(here), size, cores
     barrier: engine.Hall | None = None
     if rank == here[0] and os.environ.get(MEET) != MESSAGES:
-        barrier = _or_none(lambda: engine.Hall(len(here), *sizes))
+        barrier = _or_none(lambda: engine.Hall(*sizes))
     address = allgather([barrier.address() if barrier else None])[here[0]]
     if rank != here[0] and address is not None:
-        barrier = _or_none(lambda: engine.Hall.join(address, here.index(rank), len(here), *sizes))
+        barrier = _or_none(lambda: engine.Hall.join(address, here.index(rank), *sizes))
     return barrier if all(allgather([barrier is not None])) else None
 
 

@@ -21,10 +21,10 @@ class Nodes:
     @classmethod
     def of(cls, names: list[str]) -> Nodes:
         """Group ranks by the names of their nodes, which stand in the order of ranks."""
-        found: dict[str, list[int]] = {}
+        groups: dict[str, list[int]] = {}
         for rank, name in enumerate(names):
-            found.setdefault(name, []).append(rank)
-        return cls({name: tuple(ranks) for name, ranks in found.items()})
+            groups.setdefault(name, []).append(rank)
+        return cls({name: tuple(ranks) for name, ranks in groups.items()})
 
     @classmethod
     def alone(cls) -> Nodes:
@@ -41,18 +41,18 @@ class Nodes:
 
         Without any of the three keys all of them do. Those of a part are spread evenly.
         """
-        nodes, each, ranks = (trial.get(key) for key in (NODES, RANKS_PER_NODE, RANKS))
+        nodes, per_node, ranks = (trial.get(key) for key in (NODES, RANKS_PER_NODE, RANKS))
         chosen = list(self.ranks.values())
         if nodes is not None:
             chosen = chosen[: _at_least_one(NODES, nodes)]
             if len(chosen) < nodes:
-                raise self._too_few(f"{nodes} nodes", int(nodes) * int(each or 1))
+                raise self._too_few(f"{nodes} nodes", int(nodes) * int(per_node or 1))
         wanted = sum(map(len, chosen)) if ranks is None else _at_least_one(RANKS, ranks)
-        if each is not None:
-            if ranks is not None and ranks != each * len(chosen):
-                raise usage(f"{RANKS}: {ranks} are not {each} on each of {len(chosen)} nodes")
-            chosen = [here[: _at_least_one(RANKS_PER_NODE, each)] for here in chosen]
-            wanted = each * len(chosen)
+        if per_node is not None:
+            if ranks is not None and ranks != per_node * len(chosen):
+                raise usage(f"{RANKS}: {ranks} are not {per_node} on each of {len(chosen)} nodes")
+            chosen = [here[: _at_least_one(RANKS_PER_NODE, per_node)] for here in chosen]
+            wanted = per_node * len(chosen)
         taken = [0] * len(chosen)
         while sum(taken) < wanted:
             room = [place for place, here in enumerate(chosen) if taken[place] < len(here)]

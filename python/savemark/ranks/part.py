@@ -30,11 +30,12 @@ def timeout_s(trial: Json, ranks: int) -> float:
     """
     own = float(os.environ.get(TIMEOUT, TIMEOUT_S))
     geometry = [trial.get(name) for name in ("block_size", "segments", "workers")]
-    each = 1
+    per_rank = 1
     for factor in geometry:
-        each *= int(factor or 0)
+        per_rank *= int(factor or 0)
     files = int(trial.get("files") or 1) * int(trial.get("workers") or 1) * ranks
-    moved = max(each * ranks, int(trial.get("size") or 0) * (files if trial.get("files") else 1))
+    copies = files if trial.get("files") else 1
+    moved = max(per_rank * ranks, int(trial.get("size") or 0) * copies)
     moved += int(trial.get("items") or 0) * (ITEM_BYTES + int(trial.get("file_size") or 0))
     given = sum(float(trial.get(name) or 0) for name in ("duration", "phase_deadline"))
     return own + moved / LEAST_BYTES_PER_S + 10 * given

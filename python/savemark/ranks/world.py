@@ -79,8 +79,9 @@ class World:
         self.nodes = Nodes.of([rank["node"] for rank in self.all])
         here = next(ranks for ranks in self.nodes.ranks.values() if self.rank in ranks)
         node_cores = reduce(or_, (self.all[rank]["cores"] for rank in here)).bit_count()
-        sizes = self.size, node_cores
-        self.node_barrier = node_barrier.open_for(self.rank, here, sizes, self.allgather)
+        self.node_barrier = node_barrier.open_for(
+            self.rank, here, self.size, node_cores, self.allgather
+        )
         self.lead_alive_s = time.monotonic()  # of the first rank, by the second one
         if self.rank == 0:
             threading.Thread(target=self._live, name="pulse", daemon=True).start()

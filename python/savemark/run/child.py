@@ -82,11 +82,11 @@ def _wait(process: subprocess.Popen[bytes]) -> tuple[int, struct_rusage]:
     return (128 - code if code < 0 else code), used
 
 
-def failure(tool: str, ended: Ended, said: str, log: Path) -> SavemarkError:
-    """Return the error of a program that ended badly, with the last thing that it said."""
+def failure(tool: str, ended: Ended, printed: str, log: Path) -> SavemarkError:
+    """Return the error of a program that ended badly, with the last line that it printed."""
     how = f"was killed by signal {ended.status - 128}" if ended.status > 128 else ""
     how = how or f"ended with status {ended.status}"
     # Some draw a line below what they say.
-    words = [line for line in said.splitlines() if any(letter.isalnum() for letter in line)]
+    words = [line for line in printed.splitlines() if any(letter.isalnum() for letter in line)]
     last = words[-1].strip() if words else "it said nothing"
     return SavemarkError("failed", f"{tool} {how}: {last[:400]}", f"all it said is in {log}")

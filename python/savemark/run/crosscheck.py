@@ -89,13 +89,13 @@ def parts(wanted: Wanted) -> list[Part]:
 
 def run(wanted: Wanted, out: Path, watcher: Watcher, command: tuple[str, ...]) -> list[Path]:
     """Run every part into a folder of its own below `out`; return the folders."""
-    found = parts(wanted)
+    studies = parts(wanted)
     out.mkdir(parents=True, exist_ok=True)
     if any(out.iterdir()):
         raise usage(f"{out} is not empty", "choose another --out")
     folders = []
-    for number, part in enumerate(found, start=1):
-        watcher.note(f"part {number} of {len(found)}: {part.name}")
+    for number, part in enumerate(studies, start=1):
+        watcher.note(f"part {number} of {len(studies)}: {part.name}")
         folder = out / part.name
         request = Request(
             study=None,
@@ -107,7 +107,7 @@ def run(wanted: Wanted, out: Path, watcher: Watcher, command: tuple[str, ...]) -
         )
         start(request, watcher)
         folders.append(folder)
-    head = [{"name": part.name, "refused": part.refused} for part in found]
+    head = [{"name": part.name, "refused": part.refused} for part in studies]
     (out / HEAD).write_text(json.dumps(head, indent=1) + "\n", encoding="utf-8")
     return folders
 

@@ -23,8 +23,8 @@ PIECE = 8 << 20
 COLD = "cold"
 
 
-class Around:
-    """Stands around the phases of a trial on a mounted bucket.
+class MountedPhases:
+    """What is done before and after the phases of a trial on a mounted bucket.
 
     After a phase that writes it waits until every file is an object of the right size and hash, and
     notes when that was. Before one that reads it mounts anew if its cache is to be cold.
@@ -70,10 +70,10 @@ class Around:
         seen = 0
         files = [p for p in self.folder.rglob("*") if p.is_file() and p.name != MARKER]
         for path in files:
-            seen = max(seen, self._one(path) - start)
+            seen = max(seen, self._stored_at_ns(path) - start)
         return seen
 
-    def _one(self, path: Path) -> int:
+    def _stored_at_ns(self, path: Path) -> int:
         """Return when the object of a file was there with the right size, its hash compared."""
         folder, _, name = f"{self.bucket}/{path.relative_to(self.folder)}".rpartition("/")
         bucket, size = engine.Bucket(folder, **self.target.limits), path.stat().st_size
@@ -86,9 +86,9 @@ class Around:
                 if _digest(size, lambda at, n: bucket.read(name, at, n)) == wanted:
                     return seen
             time.sleep(STEP_S)
-        found = bucket.size(name)
-        have = "is not there" if found is None else f"has {found} bytes"
-        if found == size:
+        stored = bucket.size(name)
+        have = "is not there" if stored is None else f"has {stored} bytes"
+        if stored == size:
             have = "holds other bytes"
         why = f"{folder}/{name} {have} {MOST_S:.0f} s after {size} bytes were written to {path}"
         raise SavemarkError("corrupt", why, "the mount did not bring to the bucket what it took")

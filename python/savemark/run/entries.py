@@ -15,18 +15,18 @@ LOOKS = 5  # how often the look measures what bounds a setting
 
 def opening(study: Study, labels: Sequence[str]) -> list[Entry]:
     """Return the first entries: the look, and the short trials of what no codec bounds."""
-    found = []
+    entries = []
     for label in labels:
         target = target_level(labels, label)
         look = [name for name in study.useful_ceilings() if name not in moving_ceilings(study)]
         look = [name for name in look if name in study.ceilings_at(label)]
         for repeat in range(min(LOOKS, study.repeats)):
-            found += [Entry(0, label, "ceiling", name, repeat, target) for name in look]
+            entries += [Entry(0, label, "ceiling", name, repeat, target) for name in look]
         if is_small(study):
             continue
         plain = [cell for cell in study.cells_at(label) if not is_coded(study, cell)]
-        found += [short_trial(study, label, {**target, **cell}) for cell in plain]
-    return numbered(found, 0)
+        entries += [short_trial(study, label, {**target, **cell}) for cell in plain]
+    return numbered(entries, 0)
 
 
 def is_coded(study: Study, cell: Mapping[str, Any]) -> bool:

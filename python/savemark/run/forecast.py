@@ -132,7 +132,7 @@ def race_sizes(targets: list[Target], rates: Rates) -> tuple[int, int]:
 
 def most_bytes(targets: list[Target]) -> int:
     """Return the size that room and memory hold: half of what is free, and the state twice."""
-    free = [found for target in targets if (found := target.free_bytes()) is not None]
+    free = [free_bytes for target in targets if (free_bytes := target.free_bytes()) is not None]
     return min(_available_memory_bytes() // 3, *(each // 2 for each in free), rules.LADDER[-1])
 
 

@@ -60,14 +60,14 @@ class Foreign:
                 moved({"phase": step.phase, "done_bytes": 0, "total_bytes": step.user_bytes})
                 kept = f"{name}-{number}-{step.phase}"
                 around("before", step.phase)
-                found, file = self._step(job, step, kept, witness)
+                measured, file = self._step(job, step, kept, witness)
                 around("after", step.phase)
-                phases += found
+                phases += measured
                 files.append(file)
             filesystem = witness.filesystem()
             # Some tools say in their results alone which version they are.
-            said = [phase.pop("tool_version", None) for phase in phases]
-            version_ = version(tool) or next(filter(None, said), None)
+            versions = [phase.pop("tool_version", None) for phase in phases]
+            version_ = version(tool) or next(filter(None, versions), None)
         return {
             "schema": 1,
             "trial": {**resolved, **split_ours(trial)[1], "target": trial["target"]},
@@ -113,14 +113,14 @@ class Foreign:
             shutil.copytree(made, self.folder / kept)
         report = self._keep(job, step, kept, out, err)
         if ended.status:
-            said = end_of(err) or end_of(out)
-            raise child.failure(job.tool, ended, said, err if err.exists() else out)
+            last_line = end_of(err) or end_of(out)
+            raise child.failure(job.tool, ended, last_line, err if err.exists() else out)
         if step.several:
             in_memory = witness.filesystem() in MEMORY
-            found = phase.several(report, in_memory=in_memory)
+            measured = phase.several(report, in_memory=in_memory)
         else:
-            found = [phase.finish(ended, seen, report)]
-        return found, _run_of(step, ended, self.folder, report)
+            measured = [phase.finish(ended, seen, report)]
+        return measured, _run_of(step, ended, self.folder, report)
 
     def _keep(self, job: Job, step: Step, kept: str, out: Path, err: Path) -> Path | None:
         """Keep what the tool said, its result beside it; return what its reader has to read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import savemark._engine as engine
@@ -54,6 +54,8 @@ class Loop:
     watcher: Watcher
     # Seconds after which no trial starts any more: a budget that was given by hand.
     budget_s: float | None = None
+    # Called before each trial, which is announced already.
+    prepare: Callable[[Entry], None] = lambda _: None
 
     def run(self) -> Tally:
         """Run what is left; whatever stops that says how to finish it."""
@@ -109,6 +111,7 @@ class Loop:
     def _run_one(self, entry: Entry) -> SavemarkError | None:
         """Run one trial and record it; return the error of a trial that failed."""
         self.watcher.started(entry)
+        self.prepare(entry)
         trial = self.trial(entry)
         rest.wait(self.workspaces[entry.label])
         record: Json | None = None

@@ -72,9 +72,9 @@ def make_sources(job: Job, steps: Sequence[Step]) -> None:
 
 
 def _check_room(job: Job, needed: int) -> None:
-    found = os.statvfs(job.source)
-    if found.f_bavail * found.f_frsize < needed * 1.02:
-        free = engine.format_size(found.f_bavail * found.f_frsize >> 20 << 20)
+    filesystem = os.statvfs(job.source)
+    if filesystem.f_bavail * filesystem.f_frsize < needed * 1.02:
+        free = engine.format_size(filesystem.f_bavail * filesystem.f_frsize >> 20 << 20)
         raise refused(
             f"{job.tool} copies to and from {Path(job.source).parent}, which has {free} free",
             "copy less, or make room there; memory is made larger by: "

@@ -41,18 +41,18 @@ def expand(targets: Sequence[Target], mounts: Sequence[Mapping[str, str]]) -> li
             "this study mounts buckets, and no target is one", "savemark run … s3://bucket/x"
         )
     several = sum(target.url is not None for target in targets) > 1
-    found = []
+    expanded = []
     for target in targets:
-        for each in mounts if target.url else ():
-            label = f"{target.label}-{each['name']}" if several else each["name"]
-            if each["name"] == NATIVE:
-                found.append(replace(target, label=label if several else target.label))
+        for known in mounts if target.url else ():
+            label = f"{target.label}-{known['name']}" if several else known["name"]
+            if known["name"] == NATIVE:
+                expanded.append(replace(target, label=label if several else target.label))
             else:
-                mount = Mount(**each, url=str(target.url))
-                found.append(Target(label, mountpoint(label), mount=mount))
+                mount = Mount(**known, url=str(target.url))
+                expanded.append(Target(label, mountpoint(label), mount=mount))
         if not target.url:
-            found.append(target)
-    return found
+            expanded.append(target)
+    return expanded
 
 
 class Supervisor:

@@ -15,7 +15,7 @@ from savemark.tools.job import Job, Step
 
 Json = dict[str, Any]
 # What a tool may say of a phase, in our words; anything else it says is its own affair.
-TOLD = (
+REPORTED = (
     *("elapsed_ns", "first_done_ns", "first_done_bytes", "last_done_ns"),
     *("user_bytes", "operations"),
     *("latency", "sync_latency", "reported_bytes_per_s", "reported_ops_per_s"),
@@ -66,12 +66,12 @@ class Phase:
             "worker_count": step.workers,
             **_owned(seen, ended),
         }
-        told = self._told(report) if step.theirs else {}
-        if not told.get("elapsed_ns"):
+        reported = self._reported(report) if step.theirs else {}
+        if not reported.get("elapsed_ns"):
             # None is told, or less than the tool's clock can tell.
-            told = {name: value for name, value in told.items() if not name.endswith("_ns")}
+            reported = {name: value for name, value in reported.items() if not name.endswith("_ns")}
             phase["notes"] = [OF_PROCESS]
-        phase |= told
+        phase |= reported
         phase["stored_bytes"] = phase["user_bytes"]
         if not phase["first_done_ns"]:
             phase["first_done_ns"] = phase["elapsed_ns"]
@@ -91,16 +91,16 @@ class Phase:
         if report is None:
             raise SavemarkError("failed", f"{self.job.tool} ended well and reported nothing")
         blank = {**_BLANK, "worker_count": self.step.workers, "cache": self.cache}
-        found = []
-        for told in io500.live(Source.of(report)):
-            durable = self.step.durable and not in_memory and told["name"].endswith("-write")
-            phase = {**blank, "durable": durable, **told}
+        phases = []
+        for reported in io500.live(Source.of(report)):
+            durable = self.step.durable and not in_memory and reported["name"].endswith("-write")
+            phase = {**blank, "durable": durable, **reported}
             phase["first_done_ns"] = phase["last_done_ns"] = phase["elapsed_ns"]
             phase["first_done_bytes"] = phase["stored_bytes"] = phase["user_bytes"]
-            found.append(phase)
-        return found
+            phases.append(phase)
+        return phases
 
-    def _told(self, report: Path | None) -> Json:
+    def _reported(self, report: Path | None) -> Json:
         """Return what the tool says of this phase; a report that says nothing of it is an error."""
         from savemark import tools
         from savemark.tools.source import Source
@@ -108,17 +108,17 @@ class Phase:
         name = self.job.tool
         if report is None:
             raise SavemarkError("failed", f"{name} ended well and reported nothing")
-        found = tools.tool(name).parse(Source.of(report))
-        for entry in found.entries:
+        imported = tools.tool(name).parse(Source.of(report))
+        for entry in imported.entries:
             record = entry.get("record") or {}
             source = record.get("source") or {}
             if source.get("valid") is False:
                 raise SavemarkError("failed", f"{name}: {source.get('message')}", str(report))
             for phase in record.get("phases") or []:
                 if phase["name"] in self.step.theirs:
-                    return {key: phase[key] for key in TOLD if phase.get(key) is not None}
+                    return {key: phase[key] for key in REPORTED if phase.get(key) is not None}
         known = [
-            p["name"] for e in found.entries for p in (e.get("record") or {}).get("phases", [])
+            p["name"] for e in imported.entries for p in (e.get("record") or {}).get("phases", [])
         ]
         why = f"{name} reported {', '.join(known) or 'no phase'}, and nothing of {self.step.phase}"
         raise SavemarkError("failed", why, f"its report is {report}")

@@ -53,7 +53,8 @@ def probe(study: Study, keys: Keys, workspaces: Mapping[str, str], one: engine.E
         refusals, errors = [], []
         rules = _rules(study, label, keys)
         for rule, cells in rules:
-            error, overhead = _try(study.with_size(MIB), keys, (label, place, cells), one)
+            trial = _first(study.with_size(MIB), keys, label, cells)
+            error, overhead = (None, None) if trial is None else _try(trial, place, one)
             if overhead is not None:
                 overheads.append(overhead)
             if error is not None:
@@ -74,26 +75,27 @@ def _rules(
 ) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """The combinations of levels that may be refused as one, each with the cells that have it."""
     refusable = {PART, *REFUSABLE} | keys.of_storages()
-    found: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
+    groups: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
     for cell in study.cells_at(label):
         rule = {name: level for name, level in cell.items() if name in refusable}
-        found.setdefault(repr(rule), (rule, []))[1].append(cell)
-    return list(found.values())
+        groups.setdefault(repr(rule), (rule, []))[1].append(cell)
+    return list(groups.values())
 
 
-def _try(
-    study: Study, keys: Keys, where: tuple[str, str, list[dict[str, Any]]], one: engine.Engine
-) -> tuple[SavemarkError | None, float | None]:
-    """Run a small trial of the first of some cells that is this program's own.
+def _first(study: Study, keys: Keys, label: str, cells: list[dict[str, Any]]) -> Trial | None:
+    """Return the trial of the first of some cells that is this program's own, if one is.
 
-    Return why it was refused, and what it took besides its phases. Anything else that goes wrong
-    is left to the trials: it is recorded there. Other programs say themselves what they lack.
+    Other programs say themselves what they lack.
     """
-    label, place, cells = where
     trials = (study.trial_at(label, study.own(cell), cell, keys) for cell in cells)
-    asked = next((trial for trial in trials if not tool_of(trial)), None)
-    if asked is None:
-        return None, None
+    return next((trial for trial in trials if not tool_of(trial)), None)
+
+
+def _try(asked: Trial, place: str, one: engine.Engine) -> tuple[SavemarkError | None, float | None]:
+    """Run a small trial; return why it was refused, and what it took besides its phases.
+
+    Anything else that goes wrong is left to the trials: it is recorded there.
+    """
     began = time.perf_counter()
     try:
         trial = small(resolve(split_ours(asked)[0], place))

@@ -54,18 +54,18 @@ def following(study: Study, entries: list[Entry], folder: RunFolder) -> list[Ent
     from savemark.records.run import read_run  # with all that reads records
 
     race = Stage(study, folder.head["race"], read_run(folder.path).entries, entries)
-    found: list[Entry] = []
+    block: list[Entry] = []
     if "bounded" not in race.state:
-        found = race.coded()
-    if not found and not {"tried_again", "finalists"} & set(race.state):
-        found = race.again()
-    if not found and "finalists" not in race.state:
-        found = race.confirm(folder.head["order_seed"])
+        block = race.coded()
+    if not block and not {"tried_again", "finalists"} & set(race.state):
+        block = race.again()
+    if not block and "finalists" not in race.state:
+        block = race.confirm(folder.head["order_seed"])
         if size := race.state.get("size_bytes"):
             folder.head["study"] = study.with_size(int(size)).as_json()
-    elif not found:
-        found = race.another(folder.head["order_seed"])
-    return found
+    elif not block:
+        block = race.another(folder.head["order_seed"])
+    return block
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Stage:
 
     def coded(self) -> list[Entry]:
         """Return the settings with a codec, less those that it rules out, which are listed."""
-        self.state["bounded"], found = [], []
+        self.state["bounded"], entries = [], []
         for label in [] if is_small(self.study) else self.labels:
             for cell in self.study.cells_at(label):
                 if not is_coded(self.study, cell):
@@ -99,16 +99,16 @@ class Stage:
                 if why := self._ruled_out(label, cell):
                     self.state["bounded"].append({"factors": factors, "why": why})
                 else:
-                    found.append(short_trial(self.study, label, factors))
-        return numbered(found, len(self.entries))
+                    entries.append(short_trial(self.study, label, factors))
+        return numbered(entries, len(self.entries))
 
     def again(self) -> list[Entry]:
         """Return a second short trial of what may be among the best, in the opposite order."""
         near = [each.factors for label in self.labels for each in rules.again(self.screened(label))]
         self.state["tried_again"] = [dict(each) for each in near]
         first = [entry for entry in self.entries if entry.role == "screen"]
-        found = [replace(each, repeat=1) for each in reversed(first) if each.factors in near]
-        return numbered(found, len(self.entries))
+        entries = [replace(each, repeat=1) for each in reversed(first) if each.factors in near]
+        return numbered(entries, len(self.entries))
 
     def _ruled_out(self, label: str, cell: Mapping[str, Any]) -> str:
         """Return why a codec keeps a setting from being one of the best; what is smallest may."""
@@ -125,20 +125,20 @@ class Stage:
 
     def _codecs(self) -> dict[str, Codec]:
         """Return what the look measured of each codec on one core: the best of its repeats."""
-        found: dict[str, Codec] = {}
+        codecs: dict[str, Codec] = {}
         for line in self._of("ceiling"):
             phases = {phase.name: phase for phase in line.phases}
             if not line.name.startswith("codec/") or not {"encode", "decode"} <= set(phases):
                 continue
             name, encode = line.name.removeprefix("codec/"), phases["encode"]
-            known = found.get(name, Codec(name, 0.0, 0.0, 1.0))
-            found[name] = Codec(
+            known = codecs.get(name, Codec(name, 0.0, 0.0, 1.0))
+            codecs[name] = Codec(
                 name,
                 max(known.encode, timing.rate(encode)),
                 max(known.decode, timing.rate(phases["decode"])),
                 (encode.stored_bytes or 0) / max(encode.user_bytes or 0, 1),
             )
-        return found
+        return codecs
 
     def _leader(self, label: str) -> float:
         """Return the least seconds per user byte so far; 0 where no setting finished."""
@@ -233,19 +233,19 @@ class Stage:
             return {"factors": line.factors, "kept": False, "why": why}
         own = next(each for each in seen[line.label] if each.factors == line.factors)
         best = min(seen[line.label], key=lambda each: each.seconds)
-        told = {
+        result = {
             "factors": line.factors,
             "seconds": round(own.seconds, 6),
             "stored_share": round(own.stored_share, 6),
             "kept": own in chosen or self._is_baseline(own.factors),
         }
-        if told["kept"]:
-            return told
+        if result["kept"]:
+            return result
         times, leader = own.seconds / best.seconds, setting(without_target(best.factors))
         why = f"{times:.1f} × the time of {leader}"
         if times <= self.rules.keep:
             why += "; more than four settings, or more than the budget holds, are not confirmed"
-        return {**told, "why": why}
+        return {**result, "why": why}
 
     def another(self, seed: int) -> list[Entry]:
         """Return one more block where a median is not known well enough and the budget holds it."""
@@ -264,28 +264,28 @@ class Stage:
 
     def _blocks(self, repeats: Sequence[int], seed: int) -> list[Entry]:
         """Return blocks of all finalists, the baseline and what bounds them, in balanced order."""
-        found: list[Entry] = []
+        entries: list[Entry] = []
         treatments = self._treatments()
         orders = blocks(len(treatments), 1 + max(repeats), random.Random(f"{seed}/confirm"))
         for repeat in repeats:
-            found += [replace(treatments[at], repeat=repeat) for at in orders[repeat]]
-        return numbered(found, len(self.entries))
+            entries += [replace(treatments[at], repeat=repeat) for at in orders[repeat]]
+        return numbered(entries, len(self.entries))
 
     def _treatments(self) -> list[Entry]:
         """Return everything that a block of the confirmation holds, once."""
-        found = []
+        entries = []
         for label in self.labels:
             target = target_level(self.labels, label)
             cells = {repr(c): c for c in self.study.cells_at(label) if self._confirmed(target, c)}
-            found += [
+            entries += [
                 Entry(0, label, "trial", self.study.workload, 0, {**target, **cell})
                 for cell in cells.values()
             ]
             leader = next(f for f in self.state["finalists"] if target.items() <= f.items())
             for name in moving_ceilings(self.study):
                 own = self.study.at_streams(name, max(streams_of(leader), 1))
-                found.append(Entry(0, label, "ceiling", own, 0, target))
-        return found
+                entries.append(Entry(0, label, "ceiling", own, 0, target))
+        return entries
 
     def _confirmed(self, target: Mapping[str, Any], cell: Mapping[str, Any]) -> bool:
         return {**target, **cell} in self.state["finalists"] or self._is_baseline(cell)

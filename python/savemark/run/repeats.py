@@ -15,16 +15,16 @@ def next_block(study: Study, entries: list[Entry], folder: RunFolder) -> list[En
 
     The plan in `run.json` grows before its trials run, so a run that is killed resumes them.
     """
-    found = _following(study, entries, folder)
-    if found:
-        folder.extend([entry.as_json() for entry in found])
+    block = _following(study, entries, folder)
+    if block:
+        folder.extend([entry.as_json() for entry in block])
         if study.race is not None:
-            names = ", ".join(dict.fromkeys(entry.setting for entry in found))
-            folder.log(f"{stage(found)}: {len(found)} trials of {names}")
+            names = ", ".join(dict.fromkeys(entry.setting for entry in block))
+            folder.log(f"{stage(block)}: {len(block)} trials of {names}")
         else:
-            repeat = found[0].repeat + 1
-            folder.log(f"repeat {repeat}: {len(found)} settings are not within the limit yet")
-    return found
+            repeat = block[0].repeat + 1
+            folder.log(f"repeat {repeat}: {len(block)} settings are not within the limit yet")
+    return block
 
 
 def _following(study: Study, entries: list[Entry], folder: RunFolder) -> list[Entry]:

@@ -42,8 +42,8 @@ class Request:
 
     def changes_study(self) -> bool:
         """Whether any part of the study was said."""
-        said = (self.study, self.flags, self.budget, self.repeats, self.until, self.max_repeats)
-        return any((*said, self.expect))
+        parts = (self.study, self.flags, self.budget, self.repeats, self.until, self.max_repeats)
+        return any((*parts, self.expect))
 
     def apply(self, study: Study, keys: Keys) -> Study:
         """Return `study` with the flags over it."""
@@ -51,8 +51,8 @@ class Request:
         if self.budget is not None:
             changed = replace(changed, budget_s=self._budget_s(self.budget))
         changed = replace(changed, repeats=self.repeats or changed.repeats)
-        said = [expect.parse(text).text for text in self.expect]
-        changed = replace(changed, expect=list(dict.fromkeys([*changed.expect, *said])))
+        expectations = [expect.parse(text).text for text in self.expect]
+        changed = replace(changed, expect=list(dict.fromkeys([*changed.expect, *expectations])))
         changed = ranked.with_ranks(changed, self.nodes)
         return _with_size_of_state(self._adaptive(changed))
 

@@ -40,8 +40,8 @@ def disk_of(place: str) -> Path | None:
         number = Path(place).stat().st_dev
     except OSError:
         return None  # the trial will say what is wrong with it
-    found = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat")
-    return found if found.exists() else None
+    file = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/stat")
+    return file if file.exists() else None
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _look(places: Mapping[str, str]) -> _Look:
 
 def _processes() -> list[tuple[int, int]]:
     """Return the processor ticks of every process but this one and its children."""
-    own, found = os.getpid(), []
+    own, ticks = os.getpid(), []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
@@ -116,8 +116,8 @@ def _processes() -> list[tuple[int, int]]:
         except OSError:
             continue  # it has ended
         if own not in (int(folder.name), int(fields[1])):
-            found.append((int(folder.name), int(fields[11]) + int(fields[12])))
-    return found
+            ticks.append((int(folder.name), int(fields[11]) + int(fields[12])))
+    return ticks
 
 
 def _name(pid: int) -> str:

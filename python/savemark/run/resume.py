@@ -54,17 +54,17 @@ def resume(path: Path, request: Request, watcher: Watcher, ranks: Lead | None = 
         if head["savemark_version"] != engine.version():
             began = head["savemark_version"]
             watcher.note(f"this run began with savemark {began}; this is {engine.version()}")
-        found = _recorded(head, targets, entries, left)
+        forecast = _recorded(head, targets, entries, left)
         supervisor = stack.enter_context(mounted(targets))
-        workspaces = open_targets(stack, targets, head["run_id"], watcher, found.held_bytes)
+        workspaces = open_targets(stack, targets, head["run_id"], watcher, forecast.held_bytes)
         folder.log(f"resumed with {len(left)} of {len(entries)} trials left")
-        watcher.announce(found, left)
+        watcher.announce(forecast, left)
         wheels.find()
-        disks = open_disks(stack, found.study, head["run_id"], watcher)
+        disks = open_disks(stack, forecast.study, head["run_id"], watcher)
         by_label = {target.label: target for target in targets}
         runner = Runner(engine.Engine(), path / "tools", by_label, supervisor, disks, ranks)
         return Outcome(
-            path, Loop(found.study, keys, entries, folder, workspaces, runner, watcher).run()
+            path, Loop(forecast.study, keys, entries, folder, workspaces, runner, watcher).run()
         )
 
 
@@ -92,7 +92,7 @@ def _recorded(
     head: dict[str, Any], targets: list[Target], entries: list[Entry], left: list[Entry]
 ) -> Forecast:
     """Return the recorded forecast, for the share of the trials that is left."""
-    study, said = Study.from_json(head["study"]), head["forecast"]
+    study, recorded = Study.from_json(head["study"]), head["forecast"]
     # The forecast was of the repeats that come first, not of those that were added since.
     share = len(left) / sum(entry.repeat < study.repeats for entry in entries)
     more = (study.max_repeats or 0) - 1 - max(entry.repeat for entry in entries)
@@ -100,9 +100,9 @@ def _recorded(
     return Forecast(
         study=study,
         targets=targets,
-        seconds=said["seconds"] * share,
-        written_bytes=said["written_bytes"] * share,
-        held_bytes=said["held_bytes"],
+        seconds=recorded["seconds"] * share,
+        written_bytes=recorded["written_bytes"] * share,
+        held_bytes=recorded["held_bytes"],
         asked_repeats=study.repeats,
         assumed_bytes_per_s=None,
         stretch=1 + max(0, more) * cells / len(left),
@@ -135,5 +135,5 @@ def _same_study(head: dict[str, Any], request: Request, keys: Keys) -> None:
 
 def _same_targets(recorded: list[Target], request: Request, mounts: list[dict[str, str]]) -> None:
     if request.targets and expand(request.targets, mounts) != recorded:
-        said = ", ".join(target.name for target in recorded)
-        raise usage(f"this run measures {said}", "leave the target out, or start a new run")
+        names = ", ".join(target.name for target in recorded)
+        raise usage(f"this run measures {names}", "leave the target out, or start a new run")

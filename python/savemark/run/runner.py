@@ -48,11 +48,11 @@ class Runner:
         return around.complete(record) if around else record
 
     def _around(self, entry: Entry, trial: Trial) -> Any:
-        """Return who stands around the phases, if the target is a mounted bucket."""
+        """Return what is called around the phases, if the target is a mounted bucket."""
         target = self.targets.get(entry.label)
         if target is None or target.mount is None or self.supervisor is None:
             return None
-        from savemark.run.durable import Around
+        from savemark.run.durable import MountedPhases
 
         cache = str(trial.get(MOUNT_CACHE, "cold"))
-        return Around(self.supervisor, target, str(trial["target"]), cache)
+        return MountedPhases(self.supervisor, target, str(trial["target"]), cache)

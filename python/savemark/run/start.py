@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -70,14 +71,22 @@ def preview(request: Request, *, elsewhere: bool = False) -> Forecast:
     rates = sizing.calibrate(study, keys, runner(one_engine), {})
     rates = sizing.assume_storage(rates, study, keys, labels)
     rates = replace(rates, overhead_s=overhead(study, keys, one_engine) or rates.overhead_s)
-    found = forecast(study, keys, request.targets, rates, hard_budget=request.budget is not None)
+    expected = forecast(study, keys, request.targets, rates, hard_budget=request.budget is not None)
     for target in [] if elsewhere else request.targets:
-        place.check_room(target, found.held_bytes)
-    return found
+        place.check_room(target, expected.held_bytes)
+    return expected
 
 
-def start(request: Request, watcher: Watcher, ranks: Lead | None = None) -> Outcome:
-    """Run a study from its first trial to its last, on all `ranks` that were started."""
+def start(
+    request: Request,
+    watcher: Watcher,
+    ranks: Lead | None = None,
+    prepare: Callable[[Entry], None] = lambda _: None,
+) -> Outcome:
+    """Run a study from its first trial to its last, on all `ranks` that were started.
+
+    `prepare` is called before each trial.
+    """
     keys = Keys.load()
     request = request.mounting(keys)
     study = request.prepare(keys)
@@ -102,30 +111,32 @@ def start(request: Request, watcher: Watcher, ranks: Lead | None = None) -> Outc
         rates = sizing.calibrate(study, keys, runner(one_engine), workspaces)
         rates = replace(rates, overhead_s=probed.overhead_s or rates.overhead_s)
         hard = request.budget is not None
-        found = forecast(study, keys, request.targets, rates, hard_budget=hard)
+        expected = forecast(study, keys, request.targets, rates, hard_budget=hard)
         for target in request.targets:
-            place.check_room(target, found.held_bytes)
+            place.check_room(target, expected.held_bytes)
         out = request.out or _default_path(study)
-        head = _head(request, asked, found, run_id, workspaces)
+        head = _head(request, asked, expected, run_id, workspaces)
         if study.race is not None:
             before = history.size_bytes(out.parent, study, request.targets)
-            head["race"] = _race(found, rates, workspaces, before)
+            head["race"] = _race(expected, rates, workspaces, before)
             watcher.look(head["race"])
         if ranks:
             head |= {"ranks": ranks.as_json(), "host": {**head["host"], "ranks": ranks.facts()}}
-        watcher.agree(found)
+        watcher.agree(expected)
         folder = RunFolder.create(out, head)
         stack.callback(folder.close)
-        entries = _planned(found.study, list(workspaces), head["order_seed"])
-        if said := too_few(found.study):
-            watcher.note(said)
-        watcher.announce(found, entries)
+        entries = _planned(expected.study, list(workspaces), head["order_seed"])
+        if warning := too_few(expected.study):
+            watcher.note(warning)
+        watcher.announce(expected, entries)
         targets = {target.label: target for target in request.targets}
         disks = open_disks(stack, study, run_id, watcher)
         runs = Runner(one_engine, folder.path / "tools", targets, supervisor, disks, ranks)
         # What a model forecast too short ends on the clock, a little late rather than early.
         limit = OVERTIME * study.budget_s if hard else None
-        loop = Loop(found.study, keys, entries, folder, workspaces, runs, watcher, limit)
+        loop = Loop(
+            expected.study, keys, entries, folder, workspaces, runs, watcher, limit, prepare
+        )
         return Outcome(folder.path, loop.run())
 
 
@@ -140,11 +151,11 @@ def program_lines(targets: list[Target]) -> list[str]:
 
 def missing_lines(study: Study) -> list[str]:
     """Say what cannot be measured here, and why; one reason is said once."""
-    found: dict[tuple[str, str], list[Missing]] = {}
+    reasons: dict[tuple[str, str], list[Missing]] = {}
     for each in study.missing:
-        found.setdefault((each.rule["target"], each.reason), []).append(each)
+        reasons.setdefault((each.rule["target"], each.reason), []).append(each)
     lines = []
-    for (label, reason), some in found.items():
+    for (label, reason), some in reasons.items():
         count = sum(each.cells for each in some)
         left_out = "1 setting" if count == 1 else f"{count} settings"
         names = "; ".join(each.name for each in some[:NAMED])
@@ -200,24 +211,24 @@ def runner(one_engine: engine.Engine) -> sizing.Run:
 
 
 def _head(
-    request: Request, study: Study, found: Forecast, run_id: str, workspaces: dict[str, str]
+    request: Request, study: Study, expected: Forecast, run_id: str, workspaces: dict[str, str]
 ) -> dict[str, Any]:
     seed = request.seed if request.seed is not None else secrets.randbits(32)
-    labels = [target.label for target in found.targets]
+    labels = [target.label for target in expected.targets]
     return {
         "schema": versions.RUN,
         "run_id": run_id,
         "savemark_version": engine.version(),
         "started_at": datetime.now().astimezone().isoformat(timespec="seconds"),
         "command": list(request.command),
-        "study": found.study.as_json(),
+        "study": expected.study.as_json(),
         # The study as it was asked for, sizes still `auto`: what --resume compares with.
         "asked": study.as_json(),
-        "forecast": found.as_json(),
-        "host": json.loads(engine.host(found.targets[0].directory)),
-        "targets": [_described(target, workspaces[target.label]) for target in found.targets],
+        "forecast": expected.as_json(),
+        "host": json.loads(engine.host(expected.targets[0].directory)),
+        "targets": [_described(target, workspaces[target.label]) for target in expected.targets],
         "order_seed": seed,
-        "plan": [entry.as_json() for entry in _planned(found.study, labels, seed)],
+        "plan": [entry.as_json() for entry in _planned(expected.study, labels, seed)],
     }
 
 
@@ -227,27 +238,27 @@ def _planned(study: Study, labels: list[str], seed: int) -> list[Entry]:
 
 
 def _race(
-    found: Forecast, rates: Rates, workspaces: dict[str, str], before: int | None
+    expected: Forecast, rates: Rates, workspaces: dict[str, str], before: int | None
 ) -> dict[str, Any]:
     """Return what a race knows before its first trial; `before` is an earlier run's size."""
-    screen = race_sizes(found.targets, rates)[0]
+    screen = race_sizes(expected.targets, rates)[0]
     disturbed = rest.disturbance(workspaces)
     return {
         "rest": {"quiet": disturbed is None, "disturbed_by": disturbed},
         "cores": rates.cores,
         "screen_bytes": screen,
-        "most_bytes": most_bytes(found.targets),
+        "most_bytes": most_bytes(expected.targets),
         **({"before_bytes": before} if before else {}),
     }
 
 
 def _described(target: Target, workspace: str) -> dict[str, Any]:
     """Return a target with what is known of its filesystem and disk; of a bucket nothing is."""
-    said: dict[str, Any] = dict(target.as_json())
+    described: dict[str, Any] = dict(target.as_json())
     facts = json.loads(engine.host(target.directory)).get("target") if target.directory else None
     if target.mount:
         facts = {**(facts or {}), "posix": posix_probe.probe(Path(workspace))}
-    return {**said, "facts": facts} if facts else said
+    return {**described, "facts": facts} if facts else described
 
 
 def _default_path(study: Study) -> Path:

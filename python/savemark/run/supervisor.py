@@ -68,9 +68,9 @@ class Mount:
             # One that goes to the background ends with 0, and mounts before or after that.
             if code not in (None, 0) or time.monotonic() > until:
                 how = f"ended with {code}" if code else f"has not mounted in {MOST_S:.0f} s"
-                said = self.said()
+                printed = self.last_lines()
                 self.down()
-                raise RuntimeError(f"{self.command[0]} {how}: {said}")
+                raise RuntimeError(f"{self.command[0]} {how}: {printed}")
             time.sleep(STEP_S)
 
     def down(self) -> None:
@@ -101,7 +101,7 @@ class Mount:
                 process.wait(patience_s)
                 return
 
-    def said(self) -> str:
+    def last_lines(self) -> str:
         """Return the last line of what it printed."""
         texts = [end_of(path, SAID_BYTES).strip() for path in self.printed]
         lines = next((text for text in texts if text), "it said nothing").splitlines()

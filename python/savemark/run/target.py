@@ -45,12 +45,12 @@ class Target:
         return cls(label, Path(place))
 
     @classmethod
-    def from_json(cls, said: dict[str, Any]) -> Target:
+    def from_json(cls, kept: dict[str, Any]) -> Target:
         """Return a target as `run.json` has it; one that was mounted will be mounted anew."""
-        if "mount" not in said:
-            return cls.at(said["label"], said["target"])
-        label = said["label"]
-        return cls(label, mountpoint(label), mount=Mount(**said["mount"]))
+        if "mount" not in kept:
+            return cls.at(kept["label"], kept["target"])
+        label = kept["label"]
+        return cls(label, mountpoint(label), mount=Mount(**kept["mount"]))
 
     @property
     def name(self) -> str:
@@ -70,15 +70,15 @@ class Target:
 
     def as_json(self) -> dict[str, Any]:
         """Return the form kept in `run.json`."""
-        said: dict[str, Any] = {"label": self.label, "target": self.name}
-        return {**said, "mount": asdict(self.mount)} if self.mount else said
+        kept: dict[str, Any] = {"label": self.label, "target": self.name}
+        return {**kept, "mount": asdict(self.mount)} if self.mount else kept
 
     def free_bytes(self) -> int | None:
         """Return the bytes that this user may still write here; None where there is no limit."""
         if self.url or not self.path.is_dir():  # on another machine, or mounted later
             return None
-        found = os.statvfs(self.path)
-        return found.f_bavail * found.f_frsize
+        filesystem = os.statvfs(self.path)
+        return filesystem.f_bavail * filesystem.f_frsize
 
 
 def mountpoint(label: str) -> Path:

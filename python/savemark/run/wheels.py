@@ -20,6 +20,6 @@ def find() -> None:
     # The wheels share the namespace package `nvidia`, so it may lie in several places.
     package = find_spec("nvidia")
     places = package.submodule_search_locations if package else None
-    found = [path for place in places or () for path in Path(place).glob(f"*/lib/{NAME}")]
-    if found:
-        os.environ[VARIABLE] = str(sorted(found)[0])
+    libraries = [path for place in places or () for path in Path(place).glob(f"*/lib/{NAME}")]
+    if libraries:
+        os.environ[VARIABLE] = str(sorted(libraries)[0])

@@ -71,10 +71,10 @@ def parse(text: str, phases: Iterable[str] = PHASES) -> Expectation:
         raise usage(f"unknown metric `{name}`", _hint(name, list(known)))
     phase, metric = known[name]
     if unit not in metric.units:
-        said = f"`{unit}` is no unit of {name}" if unit else f"{name} needs a unit"
+        wrong = f"`{unit}` is no unit of {name}" if unit else f"{name} needs a unit"
         near = nearest(unit, list(metric.units)) if unit else None
         hint = f"did you mean `{near}`?" if near else f"one of: {', '.join(metric.units)}"
-        raise usage(said, hint)
+        raise usage(wrong, hint)
     percent = float(found["percent"] or CONFIDENCE * 100)
     if not 50 <= percent < 100:
         raise usage(f"`with {percent:g} %`: expected 50 to below 100", "with 95 % is the default")

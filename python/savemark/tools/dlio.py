@@ -78,10 +78,10 @@ def _about(found: Json, metric: Json) -> Json:
     about = {"tool": NAME, "client_memory_bytes": times(least, GIB) if least else None}
     if met in ("fail", "false"):
         use = number(metric.get("train_au_mean_percentage"))
-        said = (
+        message = (
             f"DLIO: the accelerators were used {use:g} % only" if use is not None else "DLIO: fail"
         )
-        return about | {"valid": False, "message": said}
+        return about | {"valid": False, "message": message}
     return about | {"valid": True if met in ("success", "true") else None}
 
 

@@ -238,8 +238,8 @@ def parse(source: Source) -> Imported:
         return _without_result(source)
     if not all(row["operation"] for row in rows):
         raise usage(f"{source.path}: a result of elbencho without its operation", "it is damaged")
-    said = _trouble(text)
-    entries = [_entry(source, run, said) for run in _runs(rows)]
+    trouble = _trouble(text)
+    entries = [_entry(source, run, trouble) for run in _runs(rows)]
     if not entries:
         raise usage(f"{source.path}: elbencho did nothing but flush in it", "was it stopped?")
     spans = ",".join(f"{row['operation']}:{number(row['time ms [last]'])}" for row in rows)
@@ -249,10 +249,10 @@ def parse(source: Source) -> Imported:
 
 def _without_result(source: Source) -> Imported:
     """Return the failed trial of a run that said why it ended; else a usage error."""
-    said = _trouble(source.text)
-    if said is None:
+    trouble = _trouble(source.text)
+    if trouble is None:
         raise usage(f"{source.path}: elbencho has no result in it", "was it stopped?")
-    message = f"{source.path.name}: elbencho has no result in it: {said}"
+    message = f"{source.path.name}: elbencho has no result in it: {trouble}"
     error = {"kind": "failed", "message": message, "hint": None}
     return Imported(entries=[{"role": "trial", "name": NAME, "factors": {}, "error": error}])
 
@@ -294,7 +294,7 @@ def _setting(row: Json) -> Json:
     return {name: row[name] for name in names if row.get(name) not in (None, "")}
 
 
-def _entry(source: Source, rows: list[Json], said: str | None) -> Json:
+def _entry(source: Source, rows: list[Json], note: str | None) -> Json:
     first = rows[0]
     factors = {
         ours: level
@@ -314,16 +314,16 @@ def _entry(source: Source, rows: list[Json], said: str | None) -> Json:
         factors["workload"] = "random" if randomly else "sequential"
     phases = [phase for row in rows for phase in _phases(source, row)]
     command = str(first.get("command") or "").replace('"', "").strip()
-    if said is None and LENIENT in command.split():
-        said = f"it ran with {LENIENT}: what failed counts as done"
+    if note is None and LENIENT in command.split():
+        note = f"it ran with {LENIENT}: what failed counts as done"
     about = {
         "tool": NAME,
         "tool_version": first.get("version") or None,
         "command": command or None,
         "place": _place(command, first.get("path type")),
         "timer_resolution_ns": NS_PER_MS,
-        "valid": said is None,
-        "message": said,
+        "valid": note is None,
+        "message": note,
     }
     record = {"trial": {}, "path": {"direct": direct}, "source": about, "phases": phases}
     return {"role": "trial", "name": NAME, "factors": factors, "record": record}

@@ -237,7 +237,7 @@ def _entry(source: Source, options: Json, clones: list[Json], stats: list[Json])
         phases[0] |= _cpu(stats)
     head = {"role": "trial", "name": NAME, "factors": factors}
     if not any(phase["user_bytes"] or phase["operations"] for phase in phases):
-        message = f"{source.path.name}: fio moved nothing; {_said(clones)}"
+        message = f"{source.path.name}: fio moved nothing; {_error(clones)}"
         return {**head, "error": {"kind": "failed", "message": message, "hint": None}}
     started = [whole(job.get("job_start")) for job in clones]
     return {
@@ -326,11 +326,11 @@ def _cpu(stats: list[Json]) -> Json:
 
 
 def _validity(clones: list[Json]) -> Json:
-    said = _said(clones)
-    return {"valid": False, "message": said} if said != NO_ERROR else {"valid": True}
+    error = _error(clones)
+    return {"valid": False, "message": error} if error != NO_ERROR else {"valid": True}
 
 
-def _said(clones: list[Json]) -> str:
+def _error(clones: list[Json]) -> str:
     failed = [job for job in clones if whole(job.get("error")) or whole(job.get("total_err"))]
     if not failed:
         return NO_ERROR

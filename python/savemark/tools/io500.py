@@ -173,13 +173,13 @@ def live(source: Source) -> list[Json]:
     for name in PHASES:
         rate, seconds = found.rates[name], found.seconds[name]
         bandwidth = name.startswith("ior")
-        said = [found.invalid[name]] if name in found.invalid else []
+        broken = [found.invalid[name]] if name in found.invalid else []
         phases.append({
             "name": name,
             "elapsed_ns": round(seconds * NS_PER_S),
             "user_bytes": (times(rate * seconds, GIB) or 0) if bandwidth else 0,
             "operations": None if bandwidth else round(rate * 1000 * seconds),
-            "invalid": [*(whole_run.values() if not phases else ()), *said],
+            "invalid": [*(whole_run.values() if not phases else ()), *broken],
             "tool_version": found.version,
         })  # fmt: skip
     return phases
@@ -226,8 +226,8 @@ def _phase(found: Result, name: str) -> Json:
 
 def _validity(found: Result) -> Json:
     if found.invalid:
-        name, said = next(iter(found.invalid.items()))
-        return {"valid": False, "message": f"IO500 [INVALID] {name}: {said}"}
+        name, rule = next(iter(found.invalid.items()))
+        return {"valid": False, "message": f"IO500 [INVALID] {name}: {rule}"}
     return {"valid": True if found.score else None}
 
 

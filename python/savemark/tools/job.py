@@ -105,10 +105,10 @@ class Job:
     def refuse(self, name: str, why: str, hint: str | None = None) -> None:
         """Raise the error of an option that the tool cannot express."""
         value = self.trial.get(name)
-        said = f"{name} (left out)" if value is None else f"{name}={_spelt(value)}"
+        option = f"{name} (left out)" if value is None else f"{name}={_spelt(value)}"
         hint = hint or f"leave {self.tool} out, or exclude this setting for it"
         cannot = f"{self.tool} cannot express"
-        raise Inexpressible(f"{cannot} {said}: {why}", hint, f"{cannot} {name}: {why}")
+        raise Inexpressible(f"{cannot} {option}: {why}", hint, f"{cannot} {name}: {why}")
 
     def one_in_flight(self) -> None:
         """For tools that call read and write: one request in flight per worker."""

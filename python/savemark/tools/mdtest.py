@@ -136,8 +136,8 @@ def _of_text(source: Source, text: str) -> list[Json]:
     factors = {"nodes": int(banner[3]), "ranks": ranks, **_options(words)}
     about = {"tool": NAME, "tool_version": banner[1], "command": words or None, "valid": True}
     about["place"] = short_options(words, VALUES).get("d")
-    said = re.search(r"^(?:ior )?ERROR[: ].*", text, re.MULTILINE)
-    about |= {"valid": False, "message": said[0].strip()} if said else {}
+    trouble = re.search(r"^(?:ior )?ERROR[: ].*", text, re.MULTILINE)
+    about |= {"valid": False, "message": trouble[0].strip()} if trouble else {}
     counted = re.search(
         r"^\s*(\d{1,9}) tasks, (\d{1,18}) (?:files|directories)", text, re.MULTILINE
     )

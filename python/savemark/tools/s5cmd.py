@@ -66,8 +66,8 @@ PLAIN = re.compile(r"^(cp|mv|upload|download) (\S{1,2000}) (\S{1,2000})$", re.MU
 
 def recognises(source: Source) -> bool:
     """Whether it has s5cmd's JSON messages, or plain lines of copies of which one side is S3."""
-    said = any(f'"{name}":' in source.text for name in ("success", "error"))
-    if '"operation":' in source.text and said and "s3://" in source.text:
+    outcome = any(f'"{name}":' in source.text for name in ("success", "error"))
+    if '"operation":' in source.text and outcome and "s3://" in source.text:
         return True
     lines = PLAIN.findall(source.text)
     return any(a.startswith("s3://") or b.startswith("s3://") for _, a, b in lines)
@@ -83,8 +83,8 @@ def parse(source: Source) -> Imported:
     if not sides:
         if not failed:
             raise usage(f"{source.path}: s5cmd copied nothing in it")
-        said = next((str(each["error"]) for each in copies if "error" in each), "see the log")
-        error = {"kind": "failed", "message": f"{source.path.name}: {said[:300]}", "hint": None}
+        message = next((str(each["error"]) for each in copies if "error" in each), "see the log")
+        error = {"kind": "failed", "message": f"{source.path.name}: {message[:300]}", "hint": None}
         entry = {"role": "trial", "name": NAME, "factors": {}, "error": error}
         return Imported(entries=[entry])
     sizes = [whole(part(each.get("object")).get("size")) for each in done]

@@ -30,5 +30,5 @@ def _asked(name: str) -> tuple[str | None, int | None]:
         return None, None
     elapsed_ns = time.monotonic_ns() - began
     lines = (done.stdout + done.stderr).splitlines()
-    said = next((line.strip() for line in lines if any(map(str.isdigit, line))), None)
-    return said, elapsed_ns
+    answer = next((line.strip() for line in lines if any(map(str.isdigit, line))), None)
+    return answer, elapsed_ns

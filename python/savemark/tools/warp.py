@@ -184,9 +184,9 @@ def _of_raw(source: Source) -> tuple[list[Json], Json]:
         source.limit(len(kinds), limits.MOST_KINDS, "kinds of requests")
         source.limit(len(kind.last), limits.MOST_ITEMS, "workers")
     failed = sum(kind.failed for kind in kinds.values())
-    said = f"warp: {failed} requests failed" if failed else None
+    message = f"warp: {failed} requests failed" if failed else None
     phases = [kind.phase(name) for name, kind in kinds.items() if kind.spans]
-    return phases, {"command": command, "valid": not failed, "message": said}
+    return phases, {"command": command, "valid": not failed, "message": message}
 
 
 class _Requests:
@@ -288,8 +288,8 @@ def _of_json(source: Source) -> tuple[list[Json], Json]:
             phases.append(phase | {"latency": _latency(found)})
     command = str(whole_file.get("commandline") or "")
     about = {"command": command or None, "tool_version": whole_file.get("warp_version")}
-    said = f"warp: {failed} requests failed" if failed else None
-    return phases, {**about, "valid": not failed, "message": said}
+    message = f"warp: {failed} requests failed" if failed else None
+    return phases, {**about, "valid": not failed, "message": message}
 
 
 def _latency(found: Json) -> Json | None:
