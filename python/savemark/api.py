@@ -12,6 +12,7 @@ from savemark import places
 from savemark.checkpoint import changed, filling, index, listing, nodes, processes, transfer
 from savemark.checkpoint.options import RestoreOptions, SaveOptions, spelt_out
 from savemark.errors import SavemarkError, from_exception, usage
+from savemark.launcher import Rank
 from savemark.places import Place
 
 Result = TypeVar("Result")
@@ -147,11 +148,11 @@ def _place(url: object, options: Any) -> Place:
     return places.at(os.fspath(url), options)
 
 
-def _rank(said: str | None, verb: str) -> tuple[int, int] | None:
-    return processes.check(said, verb, 'ranks="independent"')
+def _rank(ranks: str | None, verb: str) -> Rank | None:
+    return processes.check(ranks, verb, 'ranks="independent"')
 
 
-def _check_owner(where: Place, options: Any, mine: tuple[int, int]) -> None:
+def _check_owner(where: Place, options: Any, mine: Rank) -> None:
     """Refuse to replace, or to keep beside, what another rank has saved."""
     import savemark._engine as engine
 

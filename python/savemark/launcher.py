@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 # How launchers say how many there are, and which of them this one is.
 LAUNCHERS = (
@@ -14,10 +15,17 @@ LAUNCHERS = (
 )
 
 
-def launched() -> tuple[int, int]:
-    """Return which of how many processes this is, as the launcher says: (0, 1) without one."""
+class Rank(NamedTuple):
+    """Which process this is, from 0 on, of how many."""
+
+    rank: int
+    world: int
+
+
+def launched() -> Rank:
+    """Return which process this is, as the launcher says: 0 of 1 without one."""
     for size, rank in LAUNCHERS:
         if os.environ.get(size, "").isdigit():
             number = os.environ.get(rank, "")
-            return (int(number) if number.isdigit() else 0), int(os.environ[size])
-    return 0, 1
+            return Rank(int(number) if number.isdigit() else 0, int(os.environ[size]))
+    return Rank(0, 1)

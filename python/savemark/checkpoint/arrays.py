@@ -139,11 +139,11 @@ def item_bytes(library: str, dtype: str) -> int | None:
     if library == "torch":
         return tensors.item_bytes(dtype)
     try:
-        found = _numpy_dtype(dtype)
+        known = _numpy_dtype(dtype)
     except (TypeError, ValueError, ImportError, AttributeError, SyntaxError):
         return None
-    plain = not found.hasobject and found.names is None and found.subdtype is None
-    return int(found.itemsize) or None if plain else None
+    plain = not known.hasobject and known.names is None and known.subdtype is None
+    return int(known.itemsize) or None if plain else None
 
 
 def _numpy_dtype(name: str) -> Any:

@@ -14,8 +14,8 @@ from savemark.errors import SavemarkError, from_exception, usage
 
 def interface(value: object) -> dict[str, Any] | None:
     """Return the CUDA array interface of an object, None where it has none."""
-    found = getattr(value, "__cuda_array_interface__", None)
-    return found if isinstance(found, dict) else None
+    described = getattr(value, "__cuda_array_interface__", None)
+    return described if isinstance(described, dict) else None
 
 
 def dtype_name(value: Any, where: object) -> str:

@@ -26,13 +26,13 @@ class Filling:
         # What was restored, as what it was saved as: a parameter, for one.
         self._saved: dict[tuple[int, bool, bool], Any] = {}
         self._after: list[Callable[[], None]] = []
-        found = matching.leaves(tree, into)
+        leaves = matching.leaves(tree, into)
         try:
-            for key, leaf in found.items():
+            for key, leaf in leaves.items():
                 if leaf.low == leaf.high:
                     self._values[key] = _made(leaf) if leaf.memory is None else leaf.into
-            keys = {id(leaf): key for key, leaf in found.items()}
-            for group in clusters(found.values()):
+            keys = {id(leaf): key for key, leaf in leaves.items()}
+            for group in clusters(leaves.values()):
                 values = self._region(group)
                 self._values |= {keys[id(x)]: v for x, v in zip(group, values, strict=True)}
         except MemoryError as error:

@@ -17,6 +17,7 @@ from savemark.checkpoint import arrays, tensors
 from savemark.checkpoint.layout import Layout, address_of
 from savemark.checkpoint.memory import Memory, clusters, padding, same_strides, strides_of
 from savemark.errors import SavemarkError, usage
+from savemark.launcher import Rank
 
 FORMAT, VERSION = "savemark-state", 2
 # Dicts, lists and tuples within each other, at most.
@@ -89,8 +90,8 @@ class _Array:
         return self.memory.high
 
 
-def write(state: object, rank: tuple[int, int] | None = None) -> tuple[bytes, Layout]:
-    """Return the index of a state, and its buffers laid out; `rank` is (which, of how many)."""
+def write(state: object, rank: Rank | None = None) -> tuple[bytes, Layout]:
+    """Return the index of a state, and its buffers laid out; `rank` is that which saves it."""
     writer = _Writer()
     head: Node = {"format": FORMAT, "version": VERSION}
     if rank is not None:
@@ -258,10 +259,10 @@ def _sharing(near: list[_Array]) -> list[list[_Array]]:
 
 def nbytes(memory: Memory) -> int:
     """Return the bytes of an array's elements."""
-    found = memory.item
+    total = memory.item
     for size in memory.shape:
-        found *= size
-    return found
+        total *= size
+    return total
 
 
 def naming_entry(act: Callable[[], Any], where: object) -> Any:

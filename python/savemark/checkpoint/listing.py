@@ -25,10 +25,10 @@ MANIFEST = "manifest.json"
 
 def order(name: str) -> tuple[int, str]:
     """Return what the name of one of several checkpoints is ordered by: number, then time."""
-    found = NAME.fullmatch(name)
-    if found is None:
+    match = NAME.fullmatch(name)
+    if match is None:
         raise ValueError(f"{name} names none of several checkpoints")
-    return int(found[1] or 0), found[2]
+    return int(match[1] or 0), match[2]
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class Entry:
 
 def numbered(place: Place) -> list[Place]:
     """Return the checkpoints of a place of several, oldest first; none if it is none."""
-    found = [name for name in place.names()[0] if NAME.fullmatch(name)]
-    return [place.below(name) for name in sorted(found, key=order)]
+    names = [name for name in place.names()[0] if NAME.fullmatch(name)]
+    return [place.below(name) for name in sorted(names, key=order)]
 
 
 def check_single(place: Place) -> None:
@@ -103,14 +103,14 @@ def entries(place: Place) -> list[Entry]:
 
 def inside(place: Place) -> list[Entry]:
     """Return the checkpoints of the places directly in this one, by name."""
-    found = []
+    listed = []
     for name in sorted(place.names()[0]):
         folder = place.below(name)
         if MANIFEST in folder.names()[1] or numbered(folder):
             for entry in entries(folder):
                 path = name if entry.place is folder else f"{name}/{entry.name}"
-                found.append(Entry(path, entry.place, entry.contents))
-    return found
+                listed.append(Entry(path, entry.place, entry.contents))
+    return listed
 
 
 def _entry(place: Place) -> Entry:
@@ -153,8 +153,8 @@ def retain(place: Place, made: Place, keep: int) -> tuple[list[str], list[str]]:
     newer than it: another saver's. What killed saves left goes too. A damaged one stays:
     somebody may want to look at it.
     """
-    found = entries(place)
-    complete = [entry for entry in found if entry.status == "complete"]
+    present = entries(place)
+    complete = [entry for entry in present if entry.status == "complete"]
     if made.name not in [entry.name for entry in complete]:
         raise SavemarkError(
             "failed",
@@ -163,7 +163,7 @@ def retain(place: Place, made: Place, keep: int) -> tuple[list[str], list[str]]:
         )
     surplus = complete[: -max(keep, 1)]
     old = [entry for entry in surplus if order(entry.name) < order(made.name)]
-    left = [entry for entry in found if entry.status == "interrupted"]
+    left = [entry for entry in present if entry.status == "interrupted"]
     gone, notes = [], []
     for entry in old + left:
         try:
@@ -185,7 +185,7 @@ def clean(place: Place, *, older_than_s: float, dry_run: bool) -> list[Json]:
     """
     removed, uploading = list[Json](), list[str]()
     if isinstance(place, Directory):
-        removed = [_gone(f"{found}/") for found in place.sweep(dry_run)]
+        removed = [_gone(f"{path}/") for path in place.sweep(dry_run)]
         if removed and not place.path.is_dir():
             return removed
         place.check_exists()
@@ -198,14 +198,14 @@ def clean(place: Place, *, older_than_s: float, dry_run: bool) -> list[Json]:
         return removed
     with place.locked():
         for name in sorted(names, key=order):
-            one = place.below(name)
-            is_empty = isinstance(one, Directory) and _entry(one).status == "interrupted"
-            cleaned = one.clean(older_than_s=older_than_s, dry_run=dry_run)
+            folder = place.below(name)
+            is_empty = isinstance(folder, Directory) and _entry(folder).status == "interrupted"
+            cleaned = folder.clean(older_than_s=older_than_s, dry_run=dry_run)
             removed += [{**file, "name": f"{name}/{file['name']}"} for file in cleaned]
             if is_empty:
                 removed.append(_gone(f"{name}/"))
                 if not dry_run:
-                    one.remove()
+                    folder.remove()
     return removed
 
 

@@ -61,11 +61,11 @@ def leaves(tree: Tree, into: object) -> dict[tuple[int, int], Leaf]:
     matcher = _Matcher()
     matcher.match(tree, into, "state")
     matcher.check_shared()
-    found = matcher.differences
-    if found:
-        count = f"in {len(found)} places: " if len(found) > 1 else ""
+    differences = matcher.differences
+    if differences:
+        count = f"in {len(differences)} places: " if len(differences) > 1 else ""
         raise usage(
-            f"`into` and the checkpoint differ {count}" + "; ".join(found),
+            f"`into` and the checkpoint differ {count}" + "; ".join(differences),
             "restore into a state of the same tree, or without `into`. Nothing was filled",
         )
     return matcher.leaves

@@ -12,6 +12,7 @@ from savemark.checkpoint import arrays
 from savemark.checkpoint.index import DICTS, FACTORIES, FORMAT, VERSION, Node, Where
 from savemark.checkpoint.memory import bounds, strides_of
 from savemark.errors import SavemarkError
+from savemark.launcher import Rank
 
 
 @dataclass(frozen=True)
@@ -98,13 +99,13 @@ def read(text: bytes, data_bytes: int) -> Tree:
         raise damaged(f"{type(error).__name__}: {error}") from None
 
 
-def rank_of(text: bytes) -> tuple[int, int] | None:
+def rank_of(text: bytes) -> Rank | None:
     """Return which rank of how many saved a state; None where it was one process, or is unknown."""
     try:
         rank, world = json.loads(text)["rank"]
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
-    return (rank, world) if type(rank) is type(world) is int else None
+    return Rank(rank, world) if type(rank) is type(world) is int else None
 
 
 def damaged(why: str) -> SavemarkError:

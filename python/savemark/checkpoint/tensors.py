@@ -63,8 +63,8 @@ def dtype_name(value: Any) -> str:
 
 def is_lazy(value: Any) -> str | None:
     """Return what makes a tensor's memory differ from its values: a lazy conjugate, or negative."""
-    found = ("conj", value.is_conj()), ("neg", value.is_neg())
-    return next((name for name, is_so in found if is_so), None)
+    flags = ("conj", value.is_conj()), ("neg", value.is_neg())
+    return next((name for name, is_so in flags if is_so), None)
 
 
 def memory_of(value: Any, where: object) -> Memory:

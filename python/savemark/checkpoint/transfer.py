@@ -55,20 +55,20 @@ def save(url: str, write: Writer, options: Mapping[str, object], keep: int | Non
             return report(where, json.loads(write(where.trial(options))))
     listing.check_many(where)
     with where.new(), where.locked():
-        one = listing.another(where)
-        with one.new():
-            made = report(one, json.loads(write(one.trial(options))))
+        newest = listing.another(where)
+        with newest.new():
+            made = report(newest, json.loads(write(newest.trial(options))))
         # The new one is complete: whatever happens now, it stays.
-        made["removed"], notes = listing.retain(where, one, keep)
+        made["removed"], notes = listing.retain(where, newest, keep)
         made["path"]["notes"] += notes
     return made
 
 
-def report(where: Place, found: Json) -> Report:
+def report(place: Place, reported: Json) -> Report:
     """Return the report of a save, a restore or a verification as users get it."""
-    checkpoint, phase = found["checkpoint"], found["phase"]
+    checkpoint, phase = reported["checkpoint"], reported["phase"]
     return {
-        "checkpoint": str(where),
+        "checkpoint": str(place),
         "id": checkpoint["id"],
         "codec": checkpoint["codec"],
         "library": checkpoint["library"],
@@ -78,9 +78,9 @@ def report(where: Place, found: Json) -> Report:
         "elapsed_ns": phase["elapsed_ns"],
         "cpu_ns": phase["cpu_user_ns"] + phase["cpu_system_ns"],
         "stall_ns": phase.get("stall_ns", phase["elapsed_ns"]),
-        "buffer_bytes": found["buffer_bytes"],
+        "buffer_bytes": reported["buffer_bytes"],
         "durable": phase["durable"],
         "verified": phase["verified"],
-        "path": found["path"],
+        "path": reported["path"],
         "removed": [],
     }

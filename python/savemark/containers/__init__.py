@@ -76,15 +76,15 @@ def find(text: str) -> tuple[Runtime, str]:
         if not here:
             raise refused("neither runc nor podman is installed", "install the container's runtime")
         candidates = [runtime(each) for each in here]
-    found = [each for each in candidates if each.knows(name)]
-    if not found:
+    running = [each for each in candidates if each.knows(name)]
+    if not running:
         tried = ", ".join(each.NAME for each in candidates)
         raise usage(
             f"there is no container {name} (asked: {tried})", "see `runc list`, `podman ps`"
         )
-    if len(found) > 1:
-        raise usage(f"runc and podman both know {name}", f"say which: {found[0].NAME}:{name}")
-    return found[0], name
+    if len(running) > 1:
+        raise usage(f"runc and podman both know {name}", f"say which: {running[0].NAME}:{name}")
+    return running[0], name
 
 
 def run(*words: str | Path) -> str:

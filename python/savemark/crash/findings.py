@@ -81,7 +81,10 @@ class Finding:
 
 def collect(contracts: list[Json], results: list[Json]) -> list[Finding]:
     """One finding per subject that was tested, in the order of the contracts."""
-    found = {c["subject"]: Finding(c["subject"], c["contract"], c["can_tear"]) for c in contracts}
+    findings = {
+        each["subject"]: Finding(each["subject"], each["contract"], each["can_tear"])
+        for each in contracts
+    }
     for result in results:
-        found[result["job"]["subject"]].add(result)
-    return [finding for finding in found.values() if finding.points or finding.kills]
+        findings[result["job"]["subject"]].add(result)
+    return [finding for finding in findings.values() if finding.points or finding.kills]

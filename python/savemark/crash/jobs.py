@@ -44,8 +44,8 @@ class Plan:
 
 def contracts() -> list[Json]:
     """What can be tested: {subject, contract, lasts, can_tear}."""
-    found: list[Json] = json.loads(engine.crash_contracts())
-    return found
+    listed: list[Json] = json.loads(engine.crash_contracts())
+    return listed
 
 
 def run(plan: Plan, done: Callable[[Json], None]) -> list[Json]:
@@ -58,7 +58,7 @@ def run(plan: Plan, done: Callable[[Json], None]) -> list[Json]:
     over = threading.Event()
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         try:
-            waiting = {pool.submit(_one, job, running, over) for job in plan.jobs()}
+            waiting = {pool.submit(_run, job, running, over) for job in plan.jobs()}
             while waiting:
                 ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                 for future in ended:
@@ -73,7 +73,7 @@ def run(plan: Plan, done: Callable[[Json], None]) -> list[Json]:
     return results
 
 
-def _one(job: Json, running: set[subprocess.Popen[str]], over: threading.Event) -> Json:
+def _run(job: Json, running: set[subprocess.Popen[str]], over: threading.Event) -> Json:
     """Run one; it dies with this thread, and the kernel undoes its mounts with it."""
     command = [sys.executable, "-m", "savemark.crash", json.dumps(job)]
     with subprocess.Popen(

@@ -19,5 +19,5 @@ STUDIES = ("acceptance", "checkpoint_exercise", "streamer_bench", "system_info")
 def formats() -> dict[str, Tool]:
     """Return the formats by name, in the order in which they are asked."""
     studies = {name: importlib.import_module(f"{__package__}.{name}") for name in STUDIES}
-    found = {**{name: cast(Tool, module) for name, module in studies.items()}, **tools()}
-    return {FIRST: found[FIRST], **found}
+    by_name = {**{name: cast(Tool, module) for name, module in studies.items()}, **tools()}
+    return {FIRST: by_name[FIRST], **by_name}

@@ -24,26 +24,26 @@ def gather(
     arguments: Sequence[str], pattern: Pattern | None = None
 ) -> tuple[list[Reading], list[Skipped]]:
     """Read `[LABEL=]PATH…`; a usage error where a named file is none, or nothing is left."""
-    found = _Found([], [])
+    gathered = _Found([], [])
     for argument in arguments:
         label, path = named(argument)
         if not path.is_dir():
             reading = read(Source.of(path))
-            found.add(_labelled(reading, label, "", PurePath(path.name), pattern))
+            gathered.add(_labelled(reading, label, "", PurePath(path.name), pattern))
             continue
         folder = path.resolve().name
         for file in _files(path):
             try:
                 reading = read(Source.of(file))
             except SavemarkError as error:
-                found.skip(file, error.message)
+                gathered.skip(file, error.message)
             else:
                 inside = PurePath(folder, file.relative_to(path))
-                found.add(_labelled(reading, label, folder, inside, pattern))
-    kept, doubles = _once(found.readings)
+                gathered.add(_labelled(reading, label, folder, inside, pattern))
+    kept, doubles = _once(gathered.readings)
     if not kept:
-        raise _nothing(arguments, found.skipped)
-    return kept, found.skipped + doubles
+        raise _nothing(arguments, gathered.skipped)
+    return kept, gathered.skipped + doubles
 
 
 @dataclass(slots=True)
@@ -114,11 +114,11 @@ def _once(readings: list[Reading]) -> tuple[list[Reading], list[Skipped]]:
     paths = {reading.path for reading in readings}
     seen: dict[object, Path] = {}
     for reading in readings:
-        found, path = reading.found, reading.path
-        better = path.with_name(found.beside) if found.beside else path
+        imported, path = reading.found, reading.path
+        better = path.with_name(imported.beside) if imported.beside else path
         # Equal bytes under another name are no copy but a question: HC-22 asks it.
-        keys: list[object] = [(found.label, path.name, reading.sha256)]
-        keys += [(found.label, path.parent, found.identity)] if found.identity else []
+        keys: list[object] = [(imported.label, path.name, reading.sha256)]
+        keys += [(imported.label, path.parent, imported.identity)] if imported.identity else []
         twin = next((seen[key] for key in keys if key in seen), None)
         if better != path and better in paths:
             doubles.append(Skipped(path, f"{shown(better)} tells of the same run"))

@@ -45,10 +45,10 @@ class Pattern:
 
     def read(self, path: PurePath) -> Factors | None:
         """Return the factors that a path states; None where it does not fit the pattern."""
-        found = self.expression.search(path.as_posix())
-        if found is None:
+        match = self.expression.search(path.as_posix())
+        if match is None:
             return None
-        return {name: _level(name, value) for name, value in found.groupdict().items()}
+        return {name: _level(name, value) for name, value in match.groupdict().items()}
 
 
 def apply(reading: Reading, stated: Factors) -> Reading:
@@ -57,12 +57,12 @@ def apply(reading: Reading, stated: Factors) -> Reading:
     Where they disagree the file is right: its own words are of what ran. Every phase then carries
     the contradiction, for HC-22.
     """
-    found = reading.found
-    label = str(stated[TARGET]) if TARGET in stated else found.label
+    imported = reading.found
+    label = str(stated[TARGET]) if TARGET in stated else imported.label
     factors = {name: level for name, level in stated.items() if name != TARGET}
     trials = [_with(trial, factors) for trial in reading.trials]
     return dataclasses.replace(
-        reading, found=dataclasses.replace(found, label=label), trials=trials
+        reading, found=dataclasses.replace(imported, label=label), trials=trials
     )
 
 

@@ -29,9 +29,9 @@ def read(source: Source) -> Reading:
     """Read a file with the format that recognises its content; a usage error if none."""
     for name, module in formats().items():
         if module.recognises(source):
-            found, trials = checked(source, _parsed(module, source))
-            return Reading(source.path, source.sha256, len(source.data), name, found, trials)
-    raise usage(f"{shown(source.path)}: {_what(source)}", known())
+            imported, trials = checked(source, _parsed(module, source))
+            return Reading(source.path, source.sha256, len(source.data), name, imported, trials)
+    raise usage(f"{shown(source.path)}: {_kind_of_content(source)}", known())
 
 
 def _parsed(module: Tool, source: Source) -> Imported:
@@ -41,7 +41,7 @@ def _parsed(module: Tool, source: Source) -> Imported:
         raise usage(f"{shown(source.path)}: {error}", "the file is damaged") from None
 
 
-def _what(source: Source) -> str:
+def _kind_of_content(source: Source) -> str:
     """Why it is no result file, as far as that can be seen."""
     data = source.data[:PEEK]
     if not data.strip():

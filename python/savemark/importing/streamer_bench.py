@@ -95,8 +95,8 @@ def _from_name(path: Path) -> Json:
     words = _words(path)
     process = next((PROCESSES[word] for word in words if word in PROCESSES), None)
     limit = next((word for word in words if re.fullmatch(r"\d+mb", word)), None)
-    found = {"process": process, "memory_limit": limit and limit.upper()}
-    return {name: level for name, level in found.items() if level is not None}
+    factors = {"process": process, "memory_limit": limit and limit.upper()}
+    return {name: level for name, level in factors.items() if level is not None}
 
 
 class _Row:

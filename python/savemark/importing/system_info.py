@@ -26,29 +26,29 @@ def recognises(source: Source) -> bool:
 def parse(source: Source) -> Imported:
     """Return what it says; a section that is empty (the script's Cedana one) gives no version."""
     path, text = source.path, source.text
-    found: Json = {
-        "cpu": {"model": _one(text, r"^Model name:\s+(.+)"), "logical": _count(text)},
+    host: Json = {
+        "cpu": {"model": _matched(text, r"^Model name:\s+(.+)"), "logical": _count(text)},
         "memory": {"total_bytes": _memory(text)},
-        "kernel_release": _one(text, r"^Kernel: (\S+)"),
-        "os": _one(text, r'^PRETTY_NAME="(.+)"'),
+        "kernel_release": _matched(text, r"^Kernel: (\S+)"),
+        "os": _matched(text, r'^PRETTY_NAME="(.+)"'),
     }
     versions = {
-        "criu": _one(text, r"^CRIU:\n(?:Version: )?(\S.*)"),
-        "cedana": _one(text, r"^Cedana:\n(\S.*)"),
+        "criu": _matched(text, r"^CRIU:\n(?:Version: )?(\S.*)"),
+        "cedana": _matched(text, r"^Cedana:\n(\S.*)"),
     }
     notes = [f"it does not say the version of {name}" for name, v in versions.items() if v is None]
-    return Imported(label=path.stem, host=found, tools=versions, notes=notes)
+    return Imported(label=path.stem, host=host, tools=versions, notes=notes)
 
 
-def _one(text: str, pattern: str) -> str | None:
-    found = re.search(pattern, text, re.MULTILINE)
-    return found[1].strip() if found else None
+def _matched(text: str, pattern: str) -> str | None:
+    match = re.search(pattern, text, re.MULTILINE)
+    return match[1].strip() if match else None
 
 
 def _count(text: str) -> int | None:
-    return whole(_one(text, r"^CPU\(s\):\s+(\d{1,9})\s*$"))
+    return whole(_matched(text, r"^CPU\(s\):\s+(\d{1,9})\s*$"))
 
 
 def _memory(text: str) -> int | None:
-    found = re.search(r"^Mem:\s+([\d.]{1,9})(Ki|Mi|Gi|Ti)", text, re.MULTILINE)
-    return times(found[1], UNITS[found[2]]) if found else None
+    match = re.search(r"^Mem:\s+([\d.]{1,9})(Ki|Mi|Gi|Ti)", text, re.MULTILINE)
+    return times(match[1], UNITS[match[2]]) if match else None

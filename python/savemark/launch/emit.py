@@ -40,11 +40,11 @@ def parse(text: str) -> Launch:
         raise usage(f"--emit {text}: `{kind}` is not known", did_you_mean(kind, list(FILES)))
     if not colon:
         return Launch(kind)
-    found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", shape)
-    if found is None:
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", shape)
+    if match is None:
         hint = f"--emit {kind}:4x8 starts 8 ranks on each of 4 nodes"
         raise usage(f"--emit {text}: `{shape}` is not NODESxRANKS", hint)
-    return Launch(kind, int(found[1]), int(found[2]))
+    return Launch(kind, int(match[1]), int(match[2]))
 
 
 def emit(
@@ -81,15 +81,15 @@ def emit(
 
 def arguments(command: Sequence[str]) -> list[str]:
     """Return the study, the targets and the options of `savemark run`, as they were typed."""
-    words, found = list(command), []
+    words, kept = list(command), []
     rest = iter(words[words.index("run") + 1 :] if "run" in words else words)
     for word in rest:
         name, equals, _ = word.partition("=")
         if name not in OURS:
-            found.append(word)
+            kept.append(word)
         elif OURS[name] and not equals:
             next(rest, None)
-    return found
+    return kept
 
 
 def limit(forecast_s: float) -> int:

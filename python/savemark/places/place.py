@@ -166,8 +166,8 @@ def marked(folder: str, text: str | bytes) -> Owner | None:
     Whether it lives is judged by the process id; a run on another host counts as alive.
     """
     try:
-        said = json.loads(text)
-        run_id, pid, host = str(said["run_id"]), int(said["pid"]), str(said["host"])
+        fields = json.loads(text)
+        run_id, pid, host = str(fields["run_id"]), int(fields["pid"]), str(fields["host"])
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     if folder != f"{PREFIX}{run_id}":

@@ -1,4 +1,4 @@
-"""A trial that another tool runs: laid out, evicted and witnessed as ours, and recorded alike."""
+"""A trial that another tool runs: prepared, observed and recorded as the engine's own are."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ class Foreign:
             scratch.mkdir()
             job = Job({**resolved, "tool": tool}, here, str(scratch), source)
             steps = tools.command(tool).steps(job)
-            witness = engine.Witness(None if job.in_bucket else here)
-            conditions = json.loads(witness.conditions())
+            observer = engine.Witness(None if job.in_bucket else here)
+            conditions = json.loads(observer.conditions())
             phases = self._prepare(job, steps)
             files: list[Json] = []
             for number, step in enumerate(steps):
                 moved({"phase": step.phase, "done_bytes": 0, "total_bytes": step.user_bytes})
                 kept = f"{name}-{number}-{step.phase}"
                 around("before", step.phase)
-                measured, file = self._step(job, step, kept, witness)
+                measured, file = self._step(job, step, kept, observer)
                 around("after", step.phase)
                 phases += measured
                 files.append(file)
-            filesystem = witness.filesystem()
+            filesystem = observer.filesystem()
             # Some tools say in their results alone which version they are.
             versions = [phase.pop("tool_version", None) for phase in phases]
             version_ = version(tool) or next(filter(None, versions), None)
@@ -94,7 +94,7 @@ class Foreign:
         return [prepared] if prepared else []
 
     def _step(
-        self, job: Job, step: Step, kept: str, witness: engine.Witness
+        self, job: Job, step: Step, kept: str, observer: engine.Witness
     ) -> tuple[list[Json], Json]:
         """Run one process between two looks at the machine; return its phases, mostly one."""
         phase = Phase(job, step)
@@ -105,9 +105,9 @@ class Foreign:
         for name, text in step.inputs.items():
             (Path(job.scratch) / name).write_text(text, encoding="utf-8")
             (self.folder / f"{kept}-{name}").write_text(text, encoding="utf-8")
-        witness.begin()
+        observer.begin()
         ended = child.run(step.argv, None if step.discard else out, err, step.environment)
-        seen = json.loads(witness.end())
+        seen = json.loads(observer.end())
         made = Path(job.scratch) / (step.folder or "")
         if step.folder and made.is_dir():
             shutil.copytree(made, self.folder / kept)
@@ -116,7 +116,7 @@ class Foreign:
             last_line = end_of(err) or end_of(out)
             raise child.failure(job.tool, ended, last_line, err if err.exists() else out)
         if step.several:
-            in_memory = witness.filesystem() in MEMORY
+            in_memory = observer.filesystem() in MEMORY
             measured = phase.several(report, in_memory=in_memory)
         else:
             measured = [phase.finish(ended, seen, report)]

@@ -93,12 +93,12 @@ class Mount:
         process = self.process
         if process is None:
             return
-        for number, patience_s in ((0, 20), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+        for number, timeout_s in ((0, 20), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
             if number:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, number)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(patience_s)
+                process.wait(timeout_s)
                 return
 
     def last_lines(self) -> str:
@@ -123,8 +123,8 @@ def _try(words: list[str]) -> None:
         )
 
 
-def _wait(done: Any, patience_s: float) -> None:
-    until = time.monotonic() + patience_s
+def _wait(done: Any, timeout_s: float) -> None:
+    until = time.monotonic() + timeout_s
     while not done() and time.monotonic() < until:
         time.sleep(STEP_S)
 

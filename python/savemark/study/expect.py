@@ -55,18 +55,18 @@ class Expectation:
     def covers(self, levels: Mapping[str, Any]) -> bool:
         """Whether it is about a setting with these levels."""
         return all(
-            name in levels and any(_is(name, levels[name], level) for level in said)
-            for name, said in self.where.items()
+            name in levels and any(_is(name, levels[name], level) for level in wanted)
+            for name, wanted in self.where.items()
         )
 
 
 def parse(text: str, phases: Iterable[str] = PHASES) -> Expectation:
     """Read one line; a usage error says what is wrong with it, and the nearest that is right."""
-    found = GRAMMAR.fullmatch(text.strip())
-    if found is None:
+    line = GRAMMAR.fullmatch(text.strip())
+    if line is None:
         raise usage(f"`{text}` is not an expectation", f"for example: {EXAMPLE}")
     known = metrics.names(tuple(dict.fromkeys(phases)))
-    name, unit = found["metric"], found["unit"] or ""
+    name, unit = line["metric"], line["unit"] or ""
     if name not in known:
         raise usage(f"unknown metric `{name}`", _hint(name, list(known)))
     phase, metric = known[name]
@@ -75,7 +75,7 @@ def parse(text: str, phases: Iterable[str] = PHASES) -> Expectation:
         near = nearest(unit, list(metric.units)) if unit else None
         hint = f"did you mean `{near}`?" if near else f"one of: {', '.join(metric.units)}"
         raise usage(wrong, hint)
-    percent = float(found["percent"] or CONFIDENCE * 100)
+    percent = float(line["percent"] or CONFIDENCE * 100)
     if not 50 <= percent < 100:
         raise usage(f"`with {percent:g} %`: expected 50 to below 100", "with 95 % is the default")
     scale = metric.units[unit]
@@ -83,13 +83,13 @@ def parse(text: str, phases: Iterable[str] = PHASES) -> Expectation:
         text=" ".join(text.split()),
         phase=phase,
         metric=metric,
-        sign=found["sign"],
-        bound=float(found["number"]) * scale,
+        sign=line["sign"],
+        bound=float(line["number"]) * scale,
         unit=unit,
         scale=scale,
-        where=_where(found["where"]),
+        where=_read_where(line["where"]),
         confidence=percent / 100,
-        any=found["any"] is not None,
+        any=line["any"] is not None,
     )
 
 
@@ -104,7 +104,7 @@ def _hint(name: str, known: list[str]) -> str:
     )
 
 
-def _where(text: str | None) -> dict[str, tuple[str, ...]]:
+def _read_where(text: str | None) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for part in BETWEEN.split(text or ""):
         name, equals, levels = part.partition("=")
@@ -132,7 +132,7 @@ def written(item: object) -> str:
         raise usage("expected `that`, and `where` as a mapping of levels", hint)
     text = str(item["that"])
     if where:
-        text += " where " + ", ".join(f"{name}={_levels(said)}" for name, said in where.items())
+        text += " where " + ", ".join(f"{name}={_levels(levels)}" for name, levels in where.items())
     if "confidence" in item:
         text += f" with {_percent(item['confidence'])} %"
     return text
@@ -186,7 +186,9 @@ def check(study: Study, labels: Iterable[str]) -> None:
 def least_repeats(study: Study) -> int:
     """Return the repeats below which no interval of the study's expectations exists: 2 / 2ⁿ."""
     lines = [parse(text) for text in study.expect]
-    return max((1 - math.floor(math.log2(1 - one.confidence)) for one in lines), default=0)
+    return max(
+        (1 - math.floor(math.log2(1 - expectation.confidence)) for expectation in lines), default=0
+    )
 
 
 def too_few(study: Study) -> str:
@@ -198,21 +200,22 @@ def too_few(study: Study) -> str:
     return f"{repeats} can show nothing of what is expected; --repeats {least} or more can"
 
 
-def demand(one: Expectation, settings: list[dict[str, Any]]) -> None:
+def demand(expectation: Expectation, settings: list[dict[str, Any]]) -> None:
     """Refuse an expectation that covers none of these settings, and say what there is."""
-    if any(one.covers(levels) for levels in settings):
+    if any(expectation.covers(levels) for levels in settings):
         return
     known = list(dict.fromkeys(name for levels in settings for name in levels))
-    for name, said in one.where.items():
+    for name, wanted in expectation.where.items():
         if name not in known:
             raise usage(
-                f"expect: `{one.text}`: nothing here is called `{name}`", did_you_mean(name, known)
+                f"expect: `{expectation.text}`: nothing here is called `{name}`",
+                did_you_mean(name, known),
             )
         have = list(dict.fromkeys(_plain(s[name]) for s in settings if name in s))
-        for level in said:
+        for level in wanted:
             if not any(_is(name, s[name], level) for s in settings if name in s):
                 hint = f"its levels: {', '.join(have[:20])}"
-                raise usage(f"expect: `{one.text}`: {name} is never `{level}`", hint)
+                raise usage(f"expect: `{expectation.text}`: {name} is never `{level}`", hint)
     raise usage(
-        f"expect: `{one.text}`: no setting is all of this", "`--dry-run` lists the settings"
+        f"expect: `{expectation.text}`: no setting is all of this", "`--dry-run` lists the settings"
     )

@@ -40,15 +40,15 @@ def missing(study: Study, refusals: list[Refusal]) -> list[Missing]:
     for each in refusals:
         same = each.label, each.cell.get(PART), each.cell.get(TOOL), each.error.any_value
         groups.setdefault(same, []).append(each)
-    found = []
+    rules = []
     for group in groups.values():
         label, error = group[0].label, group[0].error
         alike = len({each.error.message for each in group}) == 1
         reason = error.message if alike else error.any_value
         for rule in _rules(study.cells(), [each.cell for each in group]):
             count = sum(matches(each.cell, rule) for each in group)
-            found.append(Missing({**rule, "target": label}, reason, error.hint, count))
-    return found
+            rules.append(Missing({**rule, "target": label}, reason, error.hint, count))
+    return rules
 
 
 def _rules(all_cells: list[Cell], cells: list[Cell]) -> list[Cell]:

@@ -209,7 +209,7 @@ class _Reader:
 
     def parts(self, common: list[str]) -> dict[str, dict[str, Any]]:
         """Read the parts of a study that has several workloads."""
-        node, found = self.mapping(self.root, "parts", ""), {}
+        node, parts = self.mapping(self.root, "parts", ""), {}
         whole = self.workload
         for name in node:
             part, here = self.mapping(node, name, "parts"), f"parts.{name}"
@@ -221,7 +221,7 @@ class _Reader:
             if self.workload is None:
                 self.fail(node, name, "parts", "`trial.workload` is missing")
             factors = self.factors(part, here)
-            found[str(name)] = {
+            parts[str(name)] = {
                 "trial": self.section(part, "trial", here),
                 "factors": factors,
                 "exclude": self.exclude(part, here, [*common, *factors]),
@@ -229,7 +229,7 @@ class _Reader:
             if self.file.parent != SHIPPED:
                 self.places[here] = self.place(node, name)
         self.workload = whole
-        return found
+        return parts
 
     def ceilings(self) -> dict[str, Trial]:
         node = self.mapping(self.root, "ceilings", "")
@@ -308,16 +308,16 @@ class _Reader:
             return []
         from savemark.study import expect
 
-        lines, found = self.root["expect"], []
+        lines, expectations = self.root["expect"], []
         if not isinstance(lines, CommentedSeq):
             self.fail(self.root, "expect", "", "expected a list", f"- {expect.EXAMPLE}")
         for place, line in enumerate(lines):
             try:
-                found.append(expect.parse(expect.written(line)).text)
+                expectations.append(expect.parse(expect.written(line)).text)
             except SavemarkError as error:
                 where = f"{self.file}:{lines.lc.item(place)[0] + 1}"
                 raise usage(f"{where}: expect[{place}]: {error.message}", error.hint) from None
-        return found
+        return expectations
 
     def checks(self) -> dict[str, dict[str, float]]:
         """Read the limits of honesty checks that this study sets: `HC-13: {seconds: 300}`."""

@@ -46,7 +46,7 @@ def _seconds(ns: str) -> Callable[[Row], float | None]:
 
 def _metrics() -> list[Metric]:
     """Without a prefix until the phase ended; `first_done` and `last_done` as the words say."""
-    found = [
+    metrics = [
         Metric("bandwidth", RATES, _per_second("user_bytes", "elapsed_ns")),
         Metric("stored_bandwidth", RATES, _per_second("stored_bytes", "elapsed_ns")),
         Metric("rate", OPERATIONS, _per_second("io_count", "elapsed_ns")),
@@ -55,16 +55,16 @@ def _metrics() -> list[Metric]:
         Metric("last_done.bandwidth", RATES, _per_second("user_bytes", "last_done_ns")),
         Metric("last_done.rate", OPERATIONS, _per_second("io_count", "last_done_ns")),
     ]
-    found += [
+    metrics += [
         Metric(f"{moment}.elapsed", TIMES, _seconds(f"{moment}_ns"))
         for moment in ("first_done", "last_done", "frozen", "durable", "drained")
     ]
-    found += [
+    metrics += [
         Metric(f"{kind}.{name}", TIMES, _seconds(f"{kind}_{name}_ns"))
         for kind in ("latency", "sync_latency")
         for name in PERCENTILES
     ]
-    return found
+    return metrics
 
 
 METRICS = {metric.name: metric for metric in _metrics()}

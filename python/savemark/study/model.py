@@ -186,7 +186,7 @@ class Study:
         if label in self.buckets and trial.get("storage") not in PLACELESS:
             trial = {**self._in_bucket(trial), "storage": "object"}
         if self.buckets:
-            # Options of the other kind of target are not this one's.
+            # Options of the storages that this target does not have.
             foreign = keys.of_storages() - keys.accepted(trial.get("workload"), trial["storage"])
             trial = {key: value for key, value in trial.items() if key not in foreign}
         return trial

@@ -74,29 +74,29 @@ def parse(listed: object) -> list[dict[str, str]]:
     """Read the key `mount` of a study: names, and mappings of name, command and unmount."""
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
         raise usage("expected a list of mounts", "mount: [none, rclone]")
-    found = [_read(each) for each in listed]
-    names = [each["name"] for each in found]
+    mounts = [_read(mount) for mount in listed]
+    names = [mount["name"] for mount in mounts]
     if len(set(names)) < len(names):
         raise usage("a mount is listed twice", "give each a name of its own")
-    return found
+    return mounts
 
 
-def _read(each: object) -> dict[str, str]:
-    if isinstance(each, str):
-        if each not in (NATIVE, *KNOWN):
+def _read(mount: object) -> dict[str, str]:
+    if isinstance(mount, str):
+        if mount not in (NATIVE, *KNOWN):
             known = [NATIVE, *KNOWN]
-            raise usage(f"`{each}` is not a known mount", did_you_mean(each, known))
-        return {"name": each, "command": KNOWN.get(each, ""), "unmount": UNMOUNT}
+            raise usage(f"`{mount}` is not a known mount", did_you_mean(mount, known))
+        return {"name": mount, "command": KNOWN.get(mount, ""), "unmount": UNMOUNT}
     example = "{name: mine, command: mytool {bucket} {mountpoint}, unmount: umount {mountpoint}}"
-    if not isinstance(each, Mapping):
+    if not isinstance(mount, Mapping):
         raise usage("expected a name or a mapping", example)
-    for key in each:
+    for key in mount:
         if key not in ("name", "command", "unmount"):
             raise usage(
                 f"unknown key `{key}`", did_you_mean(str(key), ["name", "command", "unmount"])
             )
-    name = str(each.get("name") or "")
-    command = str(each.get("command") or KNOWN.get(name, ""))
+    name = str(mount.get("name") or "")
+    command = str(mount.get("command") or KNOWN.get(name, ""))
     if not name or "/" in name or not command or "{mountpoint}" not in command:
         raise usage("a mount needs a name, and a command with {mountpoint}", example)
-    return {"name": name, "command": command, "unmount": str(each.get("unmount") or UNMOUNT)}
+    return {"name": name, "command": command, "unmount": str(mount.get("unmount") or UNMOUNT)}

@@ -23,14 +23,14 @@ def blocks(k: int, repeats: int, rng: random.Random) -> list[list[int]]:
     up, another one begins. Fewer blocks than a square has rows are balanced as far as chance has
     it. The same seed gives the same first blocks, however many are asked for.
     """
-    found: list[list[int]] = []
-    while len(found) < repeats:
+    orders: list[list[int]] = []
+    while len(orders) < repeats:
         names, numbers = list(range(k)), list(range(_rows(k)))
         rng.shuffle(names)
         rng.shuffle(numbers)
-        for number in numbers[: repeats - len(found)]:
-            found.append([names[treatment] for treatment in _row(k, number)])
-    return found
+        for number in numbers[: repeats - len(orders)]:
+            orders.append([names[treatment] for treatment in _row(k, number)])
+    return orders
 
 
 def _rows(k: int) -> int:

@@ -75,23 +75,23 @@ def plan(study: Study, labels: list[str], seed: int) -> list[Entry]:
 
     Block follows block, so every setting is covered before any is repeated.
     """
-    one, entries = block(study, labels), list[Entry]()
-    if study.repeats * len(one) > limits.MOST_TRIALS and study.most_trials is None:
+    first, entries = block(study, labels), list[Entry]()
+    if study.repeats * len(first) > limits.MOST_TRIALS and study.most_trials is None:
         raise usage(
             f"{study.repeats} repeats of this study are more than {limits.MOST_TRIALS} trials",
             "fewer repeats, or fewer levels",
         )
-    for repeat, order in enumerate(_orders(study, len(one), random.Random(seed))):
-        entries += [replace(one[at], repeat=repeat) for at in order]
+    for repeat, order in enumerate(_orders(study, len(first), random.Random(seed))):
+        entries += [replace(first[at], repeat=repeat) for at in order]
     entries = entries[: study.most_trials]
     return [replace(entry, index=index) for index, entry in enumerate(entries)]
 
 
 def extra_block(study: Study, labels: list[str], seed: int, repeat: int) -> list[Entry]:
     """Return one more repeat of every setting, in an order of its own; no ceilings."""
-    one = [entry for entry in block(study, labels, repeat) if entry.role == "trial"]
-    order = next(iter(_orders(study, len(one), random.Random(f"{seed}/{repeat}"))))
-    return [one[at] for at in order]
+    trials = [entry for entry in block(study, labels, repeat) if entry.role == "trial"]
+    order = next(iter(_orders(study, len(trials), random.Random(f"{seed}/{repeat}"))))
+    return [trials[at] for at in order]
 
 
 def _orders(study: Study, count: int, rng: random.Random) -> list[list[int]]:
@@ -124,13 +124,15 @@ def validate(study: Study, keys: Keys, targets: list[tuple[str, str]]) -> list[M
         except Inexpressible as error:
             refusals.append(Refusal(label, dict(factors), error, where))
         except (EngineError, SavemarkError) as error:
-            raise _where(study, where, factors, error) from None
+            raise _located(study, where, factors, error) from None
     if none := inexpressible.useless(study, [label for label, _ in targets], refusals):
-        raise _where(study, none.where, none.cell, none.error)
+        raise _located(study, none.where, none.cell, none.error)
     return inexpressible.missing(study, refusals)
 
 
-def _where(study: Study, where: str, factors: Mapping[str, Any], error: Exception) -> SavemarkError:
+def _located(
+    study: Study, where: str, factors: Mapping[str, Any], error: Exception
+) -> SavemarkError:
     """Return the error with the section and the setting that it is of."""
     shown = from_exception(error)
     assert shown is not None

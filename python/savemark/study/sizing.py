@@ -98,8 +98,8 @@ def free_bytes(place: str) -> int | None:
     """Return the room in a directory; None for the URL of a bucket."""
     if "://" in place:
         return None
-    found = os.statvfs(place)
-    return found.f_bavail * found.f_frsize
+    filesystem = os.statvfs(place)
+    return filesystem.f_bavail * filesystem.f_frsize
 
 
 def calibration_bytes(free: int | None) -> int:

@@ -16,5 +16,5 @@ PER_CORE, MOST = 2, 16
 def settled(levels: Sequence[Any]) -> list[Any]:
     """Return the levels with `auto` as a number, which is left out where it is listed already."""
     usable = len(os.sched_getaffinity(0))
-    found = [min(MOST, PER_CORE * usable) if level == AUTO else level for level in levels]
-    return list(dict.fromkeys(found)) if AUTO in levels else found
+    counts = [min(MOST, PER_CORE * usable) if level == AUTO else level for level in levels]
+    return list(dict.fromkeys(counts)) if AUTO in levels else counts

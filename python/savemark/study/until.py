@@ -14,8 +14,8 @@ MOST_REPEATS = 30
 
 def parse(text: str) -> float:
     """Return the share in `ci<3%`: half the 95 % interval of every median is below it."""
-    found = re.fullmatch(r"ci\s*<\s*(\d+(?:\.\d*)?|\.\d+)\s*%", text.strip())
-    share = float(found[1]) / 100 if found else 0.0
+    rule = re.fullmatch(r"ci\s*<\s*(\d+(?:\.\d*)?|\.\d+)\s*%", text.strip())
+    share = float(rule[1]) / 100 if rule else 0.0
     if not 0 < share < 1:
         hint = "ci<3% repeats until each median is known to ±3 %"
         raise usage(f"until: `{text}` is not a rule", hint)

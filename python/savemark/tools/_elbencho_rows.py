@@ -83,17 +83,17 @@ def of_text(source: Source) -> Iterator[Json]:
     version = re.search(r"^(?:ELBENCHO )?VERSION: *(\S{1,40})", source.text, re.MULTILINE)
     row: Json = {}
     for line in source.lines:
-        found = LINE.match(line)
-        if not found or found[2] not in LABELS:
+        match = LINE.match(line)
+        if not match or match[2] not in LABELS:
             continue
-        if found[1]:
+        if match[1]:
             if "time ms [last]" in row:
                 yield row
-            row = {"operation": found[1], "command": command and command[1]}
+            row = {"operation": match[1], "command": command and command[1]}
             row["version"] = version and version[1]
         if row:
-            name = LABELS[found[2]]
-            words = (found[3], found[4] or found[3])
+            name = LABELS[match[2]]
+            words = (match[3], match[4] or match[3])
             for which, word in zip(("first", "last"), words, strict=True):
                 row[f"{name} [{which}]"] = milliseconds(word) if name == "time ms" else word
     if "time ms [last]" in row:
@@ -104,8 +104,8 @@ def milliseconds(text: str) -> float | None:
     """Return milliseconds of `2784`, `905ms`, `2m3.241s` or `1h2m3s`."""
     if text.isascii() and text.isdigit():
         return number(text)
-    found = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:([\d.]{1,20})s)?(?:(\d{1,9})ms)?", text)
-    values = [number(word or "0") for word in found.groups()] if found else [None]
+    match = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:([\d.]{1,20})s)?(?:(\d{1,9})ms)?", text)
+    values = [number(word or "0") for word in match.groups()] if match else [None]
     if None in values:
         return None
     hours, minutes, seconds, ms = (float(value or 0) for value in values)

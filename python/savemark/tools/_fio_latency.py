@@ -24,15 +24,15 @@ def latency(sides: list[Json]) -> Json | None:
     kind = (detailed or kinds)[0]
     scale = 1 if kind.endswith("_ns") else 1000
     each = [part(side.get(kind)) for side in sides]
-    found = _moments([one for one in each if _count(one)], scale)
+    summary = _moments([one for one in each if _count(one)], scale)
     if len(each) == 1 and "percentile" in each[0]:
         points = _points(part(each[0]["percentile"]))
-        return found | {
+        return summary | {
             name: round(points[wanted] * scale)
             for name, wanted in PERCENTILES.items()
             if wanted in points
         }
-    return found | _of_bins(each, scale)
+    return summary | _of_bins(each, scale)
 
 
 def _count(one: Json) -> int:
@@ -45,14 +45,14 @@ def _moments(each: list[Json], scale: int) -> Json:
     lows = [low for one in each if (low := number(one.get("min"))) is not None]
     highs = [high for one in each if (high := number(one.get("max"))) is not None]
     means = [number(one.get("mean")) or 0.0 for one in each]
-    found: Json = {"count": sum(counts) or None}
-    found["min_ns"] = round(min(lows) * scale) if lows else None
-    found["max_ns"] = round(max(highs) * scale) if highs else None
+    summary: Json = {"count": sum(counts) or None}
+    summary["min_ns"] = round(min(lows) * scale) if lows else None
+    summary["max_ns"] = round(max(highs) * scale) if highs else None
     if sum(counts):
         mean = sum(mean * n for mean, n in zip(means, counts, strict=True)) / sum(counts)
     else:
         mean = sum(means) / len(means)
-    return found | {"mean_ns": round(mean * scale)}
+    return summary | {"mean_ns": round(mean * scale)}
 
 
 def _points(percentiles: dict[str, Any]) -> dict[float, float]:
@@ -69,12 +69,12 @@ def _of_bins(each: list[Json], scale: int) -> Json:
             if place is not None and counted is not None and counted > 0:
                 bins[place] = bins.get(place, 0) + counted
     total = sum(bins.values())
-    found: Json = {}
+    quantiles: Json = {}
     for name, wanted in PERCENTILES.items() if total else ():
         passed = 0
         for place in sorted(bins):
             passed += bins[place]
             if passed >= total * wanted / 100:
-                found[name] = round(place * scale)
+                quantiles[name] = round(place * scale)
                 break
-    return found
+    return quantiles

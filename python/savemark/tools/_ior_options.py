@@ -88,14 +88,14 @@ class Options:
     @property
     def place(self) -> str | None:
         """The directory of the file that it wrote and read."""
-        found = self.words.get("o") or self.named("test filename", "testFileName")
-        return str(PurePosixPath(str(found)).parent) if found else None
+        file = self.words.get("o") or self.named("test filename", "testFileName")
+        return str(PurePosixPath(str(file)).parent) if file else None
 
     def factors(self) -> Json:
         """Return what a study would vary."""
         own = self.on("F", "filePerProc") or self.named("access") == "file-per-process"
         known = bool(self.words or self.shown)
-        found = {
+        factors = {
             "api": self.words.get("a") or self.named("api"),
             "layout": ("file_per_process" if own else "single_shared_file") if known else None,
             "nodes": self.count("", "nodes"),
@@ -106,7 +106,7 @@ class Options:
             "sync": self.contract if self.contract != "unknown" else None,
             "direct": self.direct,
         }
-        return {name: level for name, level in found.items() if level is not None}
+        return {name: level for name, level in factors.items() if level is not None}
 
 
 def _plain(name: str) -> str:

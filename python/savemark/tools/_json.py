@@ -21,7 +21,7 @@ def objects(source: Source) -> list[dict[str, Any]]:
     """
     limit_values(source)
     decoder = json.JSONDecoder(parse_constant=lambda _: None)
-    found: list[dict[str, Any]] = []
+    values: list[dict[str, Any]] = []
     text, place, failed = source.text, 0, 0
     while (place := text.find("{", place)) >= 0 and failed < TRIES:
         try:
@@ -31,8 +31,8 @@ def objects(source: Source) -> list[dict[str, Any]]:
         except RecursionError:
             raise usage(f"{source.path}: nested too deeply to be a result file") from None
         else:
-            found.append(value)
-    return found
+            values.append(value)
+    return values
 
 
 def limit_values(source: Source) -> None:

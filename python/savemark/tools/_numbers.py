@@ -24,12 +24,12 @@ def number(value: Any) -> float | None:
     if isinstance(value, str) and not value[:MOST_DIGITS].strip():
         return None
     try:
-        found = float(value)
+        parsed = float(value)
     except (ValueError, OverflowError):
         return None
-    if abs(found) < LEAST:
+    if abs(parsed) < LEAST:
         return 0.0
-    return found if abs(found) < MOST else None
+    return parsed if abs(parsed) < MOST else None
 
 
 def whole(value: Any) -> int | None:
@@ -38,14 +38,14 @@ def whole(value: Any) -> int | None:
         return value
     if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,40}\s*", value):
         return int(value)
-    found = number(value)
-    return int(found) if found is not None and found == int(found) else None
+    parsed = number(value)
+    return int(parsed) if parsed is not None and parsed == int(parsed) else None
 
 
 def times(value: Any, factor: float) -> int | None:
     """Return `value` × `factor`, rounded: seconds × NS_PER_S, MiB × MIB."""
-    found = number(value)
-    product = math.inf if found is None else found * factor
+    amount = number(value)
+    product = math.inf if amount is None else amount * factor
     return round(product) if math.isfinite(product) else None
 
 
@@ -56,5 +56,5 @@ def rate(amount: float | None, elapsed_ns: float | None) -> float | None:
 
 def binary_size(text: Any) -> int | None:
     """Return the bytes of `2m`, `16 MiB` or `47008`: powers of 1024, as IOR says."""
-    found = re.fullmatch(r"\s*([0-9.]{1,20})\s*([kmgtp]?)(i?b?|bytes)\s*", str(text).lower())
-    return times(found[1], BINARY[found[2]]) if found else None
+    match = re.fullmatch(r"\s*([0-9.]{1,20})\s*([kmgtp]?)(i?b?|bytes)\s*", str(text).lower())
+    return times(match[1], BINARY[match[2]]) if match else None

@@ -16,14 +16,14 @@ ALONE = re.compile(r"\n\s*(\d{1,9}\.\d{1,9})\s*$")
 
 def real_ns(text: str) -> int | None:
     """Return the wall time in ns; None where no `time` has spoken."""
-    found = MINUTES.search(text)
-    if found:
-        seconds = number(found[2])
-        return None if seconds is None else times(int(found[1] or 0) * 60 + seconds, NS_PER_S)
-    found = VERBOSE.search(text)
-    if found:
-        seconds = number(found[3])
-        minutes = int(found[1] or 0) * 60 + int(found[2])
+    match = MINUTES.search(text)
+    if match:
+        seconds = number(match[2])
+        return None if seconds is None else times(int(match[1] or 0) * 60 + seconds, NS_PER_S)
+    match = VERBOSE.search(text)
+    if match:
+        seconds = number(match[3])
+        minutes = int(match[1] or 0) * 60 + int(match[2])
         return None if seconds is None else times(minutes * 60 + seconds, NS_PER_S)
-    found = ALONE.search(text)
-    return times(found[1], NS_PER_S) if found else None
+    match = ALONE.search(text)
+    return times(match[1], NS_PER_S) if match else None

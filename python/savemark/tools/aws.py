@@ -85,7 +85,7 @@ FAILED = re.compile(
 def recognises(source: Source) -> bool:
     """Whether it has lines of copies of which a side is S3, or of the command's own errors."""
     text = source.text.replace("\r", "\n")
-    lines = [*(found[0] for found in DONE.finditer(text)), *FAILED.findall(text)]
+    lines = [*(match[0] for match in DONE.finditer(text)), *FAILED.findall(text)]
     return any("s3://" in line or line.startswith("fatal error: ") for line in lines)
 
 

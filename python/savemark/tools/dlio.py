@@ -29,23 +29,23 @@ def recognises(source: Source) -> bool:
 
 def parse(source: Source) -> Imported:
     """Return one entry: `read` for training or evaluation, `save` and `restore` for checkpoints."""
-    found = next((each for each in objects(source) if "metric" in each), None)
-    if found is None:
+    result = next((each for each in objects(source) if "metric" in each), None)
+    if result is None:
         raise usage(f"{source.path}: DLIO's summary is cut off")
-    metric = part(found["metric"])
+    metric = part(result["metric"])
     phases = [_checkpoint(metric, *pair) for pair in CHECKPOINTS.items()]
-    phases += [_read(found, metric, "train"), _read(found, metric, "eval")]
+    phases += [_read(result, metric, "train"), _read(result, metric, "eval")]
     known = [phase for phase in phases if phase]
     if not known:
         raise usage(f"{source.path}: DLIO's summary has no rate in it")
     factors = {
-        "nodes": whole(found.get("num_hosts")),
-        "ranks": whole(found.get("num_accelerators")),
+        "nodes": whole(result.get("num_hosts")),
+        "ranks": whole(result.get("num_accelerators")),
     }
-    record = {"trial": {}, "source": _about(found, metric), "phases": known}
+    record = {"trial": {}, "source": _about(result, metric), "phases": known}
     entry = {"role": "trial", "name": NAME, "record": record}
     entry["factors"] = {name: level for name, level in factors.items() if level is not None}
-    return Imported(entries=[entry], host=_host(found))
+    return Imported(entries=[entry], host=_host(result))
 
 
 def _checkpoint(metric: Json, theirs: str, ours: str) -> Json | None:

@@ -259,9 +259,9 @@ def _without_result(source: Source) -> Imported:
 
 def _trouble(text: str) -> str | None:
     """Return what elbencho said of its errors; None where it ended well."""
-    found = ERROR.search(text)
-    if found:
-        return f"ERROR: {found[1].strip()}"
+    match = ERROR.search(text)
+    if match:
+        return f"ERROR: {match[1].strip()}"
     return f"a phase has no result: {SKIPPED}" if SKIPPED in text else None
 
 
@@ -403,11 +403,11 @@ def _sure(rate: float | None, amount: float | None, unit: int) -> float | None:
 
 
 def _latency(row: Json, name: str) -> Json | None:
-    found = {
+    latency = {
         ours: times(row.get(f"{name} [{theirs}]"), NS_PER_US) or None  # less than a µs is printed 0
         for ours, theirs in (("min_ns", "min"), ("mean_ns", "avg"), ("max_ns", "max"))
     }
-    return found if any(found.values()) else None
+    return latency if any(latency.values()) else None
 
 
 # The live CSV.

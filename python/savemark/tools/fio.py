@@ -171,10 +171,10 @@ def recognises(source: Source) -> bool:
 
 def parse(source: Source) -> Imported:
     """Return an entry per job (clones are one), with a phase per direction that was asked for."""
-    found = [each for each in objects(source) if "fio version" in each]
-    if not found:
+    files = [each for each in objects(source) if "fio version" in each]
+    if not files:
         raise usage(f"{source.path}: fio's JSON is cut off", "was fio stopped before its end?")
-    entries = [entry for each in found for entry in _entries(source, each)]
+    entries = [entry for each in files for entry in _entries(source, each)]
     return Imported(entries=entries)
 
 
@@ -353,7 +353,7 @@ def _device(whole_file: Json) -> Json | None:
 def _factors(options: Json) -> Json:
     pattern = str(options.get("rw", options.get("readwrite", "")))
     sizes = _sizes(options)
-    found = {
+    factors = {
         "workload": ("random" if "rand" in pattern else "sequential") if pattern else None,
         "operation": _operation(pattern),
         "transfer_size": sizes.get("write" if pattern.endswith("write") else "read"),
@@ -364,7 +364,7 @@ def _factors(options: Json) -> Json:
         "sync": _contract(options) if "write" in pattern or "rw" in pattern else None,
         "ioengine": options.get("ioengine"),
     }
-    return {name: level for name, level in found.items() if level is not None}
+    return {name: level for name, level in factors.items() if level is not None}
 
 
 def _operation(pattern: str) -> str | None:
@@ -414,12 +414,12 @@ def _sizes(options: Json) -> dict[str, int | None]:
 
 def _size(options: Json, text: Any) -> int | None:
     """Return bytes as fio counts: unless kb_base is 1000, `k` is 1024 and `ki` is 1000."""
-    found = re.fullmatch(r"\s*([0-9.]{1,20})\s*([kmgtp]?)(i?)b?\s*", str(text).lower())
-    if not found:
+    match = re.fullmatch(r"\s*([0-9.]{1,20})\s*([kmgtp]?)(i?)b?\s*", str(text).lower())
+    if not match:
         return None
     swapped = str(options.get("kb_base", "1024")) != "1000"
-    units = BINARY if bool(found[3]) != swapped else DECIMAL
-    return times(found[1], units[found[2]])
+    units = BINARY if bool(match[3]) != swapped else DECIMAL
+    return times(match[1], units[match[2]])
 
 
 def _dataset(options: Json, jobs: int | None) -> int | None:

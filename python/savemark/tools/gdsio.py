@@ -30,7 +30,7 @@ def recognises(source: Source) -> bool:
 def parse(source: Source) -> Imported:
     """Return an entry per line."""
     lines = LINE.finditer(source.text)
-    entries = source.few(_entry(source, *found.groups()) for found in lines)
+    entries = source.few(_entry(source, *match.groups()) for match in lines)
     if not entries:
         raise usage(f"{source.path}: no whole result line of gdsio in it", "was it cut off?")
     return Imported(entries=entries)

@@ -43,10 +43,10 @@ def recognises(source: Source) -> bool:
 
 def parse(source: Source) -> Imported:
     """Return an entry per benchmark and commit."""
-    found = next((each for each in objects(source) if "entries" in each), None)
-    if found is None:
+    result = next((each for each in objects(source) if "entries" in each), None)
+    if result is None:
         raise usage(f"{source.path}: data.js is cut off")
-    suites = part(found["entries"])
+    suites = part(result["entries"])
     strange: set[str] = set()
     entries = source.few(_entries(suites, strange))
     if not entries:

@@ -37,7 +37,7 @@ def _entries(source: Source, result: Json, several: bool) -> list[Json]:
     codes = result.get("exit_codes") or []
     if not isinstance(spans, list) or not spans:
         spans, codes = [result.get("mean")], []
-    found = []
+    entries = []
     for place, seconds in enumerate(spans):
         elapsed = times(seconds, NS_PER_S)
         if elapsed is None:
@@ -52,5 +52,5 @@ def _entries(source: Source, result: Json, several: bool) -> list[Json]:
         phase: Json = {"name": "run", "time_base": "wall", "elapsed_ns": elapsed}
         phase["statistic"] = None if result.get("times") else "mean"
         record = {"trial": {}, "source": about, "phases": [phase]}
-        found.append({"role": "trial", "name": NAME, "factors": factors, "record": record})
-    return found
+        entries.append({"role": "trial", "name": NAME, "factors": factors, "record": record})
+    return entries

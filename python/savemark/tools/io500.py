@@ -85,7 +85,7 @@ def settings(
     files = {"n": str(trial["files_per_worker"])}
     drop = {"drop-caches": "TRUE", "drop-caches-cmd": DROP} if trial["names"] == "cold" else {}
     both = {"timestamp-datadir": "FALSE", "timestamp-resultdir": "FALSE"}
-    found: dict[str, dict[str, str]] = {
+    sections: dict[str, dict[str, str]] = {
         "global": {"datadir": place, **both, **drop},
         "debug": {"stonewall-time": str(int(float(str(trial["phase_deadline"]))))},
         "ior-easy": {
@@ -97,8 +97,8 @@ def settings(
         "mdtest-hard": files,
     }
     for section, own in (more or {}).items():
-        found[section] = {**found.get(section, {}), **own}
-    return format_.settings(found)
+        sections[section] = {**sections.get(section, {}), **own}
+    return format_.settings(sections)
 
 
 # What it writes.
@@ -146,10 +146,10 @@ def read(source: Source) -> Result:
 
 def parse(source: Source) -> Imported:
     """Return an entry per test (ior-easy, mdtest-hard, …); one without a result has failed."""
-    found = read(source)
-    about = {"tool": NAME, "tool_version": found.version, **_validity(found)}
-    entries = [_entry(source, found, test, about) for test in TESTS]
-    identity = ",".join(f"{found.rates[name]:.3f}" for name in PHASES if name in found.rates)
+    result = read(source)
+    about = {"tool": NAME, "tool_version": result.version, **_validity(result)}
+    entries = [_entry(source, result, test, about) for test in TESTS]
+    identity = ",".join(f"{result.rates[name]:.3f}" for name in PHASES if name in result.rates)
     return Imported(
         entries=entries,
         identity=f"io500 {identity}" if identity else "",
@@ -162,25 +162,25 @@ def live(source: Source) -> list[Json]:
     What it says against a phase becomes its `invalid`; what it says against the run is that of
     the first.
     """
-    found = read(source)
-    absent = [name for name in PHASES if name not in found.rates]
+    result = read(source)
+    absent = [name for name in PHASES if name not in result.rates]
     if absent:
         message = f"IO500 ended without a result of {', '.join(absent)}"
         raise SavemarkError("failed", message, str(source.path))
-    whole_run = {place: why for place, why in found.invalid.items() if place not in PHASES}
+    whole_run = {place: why for place, why in result.invalid.items() if place not in PHASES}
     whole_run.pop("the score", None)  # follows from the others
     phases: list[Json] = []
     for name in PHASES:
-        rate, seconds = found.rates[name], found.seconds[name]
+        rate, seconds = result.rates[name], result.seconds[name]
         bandwidth = name.startswith("ior")
-        broken = [found.invalid[name]] if name in found.invalid else []
+        broken = [result.invalid[name]] if name in result.invalid else []
         phases.append({
             "name": name,
             "elapsed_ns": round(seconds * NS_PER_S),
             "user_bytes": (times(rate * seconds, GIB) or 0) if bandwidth else 0,
             "operations": None if bandwidth else round(rate * 1000 * seconds),
             "invalid": [*(whole_run.values() if not phases else ()), *broken],
-            "tool_version": found.version,
+            "tool_version": result.version,
         })  # fmt: skip
     return phases
 
@@ -224,11 +224,11 @@ def _phase(found: Result, name: str) -> Json:
     return phase
 
 
-def _validity(found: Result) -> Json:
-    if found.invalid:
-        name, rule = next(iter(found.invalid.items()))
+def _validity(result: Result) -> Json:
+    if result.invalid:
+        name, rule = next(iter(result.invalid.items()))
         return {"valid": False, "message": f"IO500 [INVALID] {name}: {rule}"}
-    return {"valid": True if found.score else None}
+    return {"valid": True if result.score else None}
 
 
 def _arithmetic(found: Result) -> str | None:
@@ -246,50 +246,50 @@ def _arithmetic(found: Result) -> str | None:
 
 def _of_summary(source: Source) -> Result:
     version = re.search(r"^IO500 version (\S{1,60})", source.text, re.MULTILINE)
-    found = Result(version=version[1] if version else None)
+    result = Result(version=version[1] if version else None)
     for bad, name, rate, _, seconds, worse in LINE.findall(source.text):
         plain = name.replace("_", "-")
         if plain in PHASES:
-            _add(source, found, plain, (rate, seconds))
+            _add(source, result, plain, (rate, seconds))
             if bad or worse:
-                found.invalid[plain] = "no reason is given"
+                result.invalid[plain] = "no reason is given"
     score = SCORE.search(source.text)
     if score:
-        _scored(found, score.group(2, 3, 4), bool(score[1] or score[5]))
-    return found
+        _scored(result, score.group(2, 3, 4), bool(score[1] or score[5]))
+    return result
 
 
 def _of_result(source: Source) -> Result:
-    found, section = Result(), "run"
+    result, section = Result(), "run"
     values: dict[str, dict[str, str]] = {}
     for line in source.lines:
         name = re.match(r"\[([A-Za-z0-9-]{1,40})\]", line)
         if name:
             section = name[1]
         elif line.startswith("; ERROR INVALID"):
-            found.invalid.setdefault(section, line.removeprefix("; ERROR INVALID").strip())
+            result.invalid.setdefault(section, line.removeprefix("; ERROR INVALID").strip())
         else:
             key, equals, value = line.partition("=")
             if equals:
                 values.setdefault(section, {})[key.strip()] = value.strip()
     run = values.get("run", {})
-    found.version, found.ranks = run.get("version"), whole(run.get("procs", ""))
+    result.version, result.ranks = run.get("version"), whole(run.get("procs", ""))
     for phase, own in values.items():
         if phase in PHASES and "score" in own:
             _add(
                 source,
-                found,
+                result,
                 phase,
                 (own["score"].split()[0] if own["score"] else "", own.get("t_delta", "")),
             )
-            found.commands[phase] = own.get("exe", "")
+            result.commands[phase] = own.get("exe", "")
             if "[INVALID]" in own["score"]:
-                found.invalid.setdefault(phase, "no reason is given")
+                result.invalid.setdefault(phase, "no reason is given")
     end = values.get("SCORE", {})
     if end:
         words = [(end.get(key, "").split() or [""])[0] for key in ("BW", "MD", "SCORE")]
-        _scored(found, words, "[INVALID]" in end.get("SCORE", ""))
-    return found
+        _scored(result, words, "[INVALID]" in end.get("SCORE", ""))
+    return result
 
 
 def _add(source: Source, found: Result, name: str, words: tuple[str, str]) -> None:

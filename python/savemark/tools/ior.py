@@ -183,8 +183,8 @@ def parse(source: Source) -> Imported:
 
 def _version(source: Source) -> str | None:
     banner = BANNER.search(source.text)
-    found = banner or re.search(r'"Version"\s*:\s*"(?:IOR-)?([^"]{1,60})"', source.text)
-    return found[1] if found else None
+    match = banner or re.search(r'"Version"\s*:\s*"(?:IOR-)?([^"]{1,60})"', source.text)
+    return match[1] if match else None
 
 
 def _entries(source: Source, options: Options, rows: list[Json], about: Json) -> Iterator[Json]:
@@ -307,8 +307,8 @@ def _table(
 
 
 def _of_json(source: Source) -> Iterator[tuple[Options, list[Json]]]:
-    found = re.search(r'"Command line"\s*:\s*("(?:[^"\\]|\\.){0,20000}")', source.text)
-    command = str(_object(found[1]) or "") if found else ""
+    match = re.search(r'"Command line"\s*:\s*("(?:[^"\\]|\\.){0,20000}")', source.text)
+    command = str(_object(match[1]) or "") if match else ""
     tests: list[tuple[Json, list[Json]]] = []
     summary: list[Json] = []
     shown: Json = {}

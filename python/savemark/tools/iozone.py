@@ -100,12 +100,14 @@ def recognises(source: Source) -> bool:
 def parse(source: Source) -> Imported:
     """Return an entry per number of processes, with a phase per test; of a matrix one per line."""
     text = source.text
-    command = _one(text, r"Command line used: (.{1,4000})") or ""
+    command = _matched(text, r"Command line used: (.{1,4000})") or ""
     about = {
         "tool": NAME,
-        "tool_version": _one(text, r"Version \$Revision: ([\d.]{1,20})"),
+        "tool_version": _matched(text, r"Version \$Revision: ([\d.]{1,20})"),
         "command": command.strip() or None,
-        "timer_resolution_ns": times(_one(text, r"Time Resolution = ([\d.]{1,20}) s"), NS_PER_S),
+        "timer_resolution_ns": times(
+            _matched(text, r"Time Resolution = ([\d.]{1,20}) s"), NS_PER_S
+        ),
     }
     notes: list[str] = []
     if SECTION in text:
@@ -141,9 +143,9 @@ def _phase(source: Source, text: str, name: str, rates: dict[str, int], command:
         raise usage(
             f"{source.path}: {name} has no throughput of its children", "the log is damaged"
         )
-    size_kb = whole(_one(text, r"Each process writes a (\d{1,15}) kByte file") or "")
-    workers = whole(_one(text, r"Throughput test with (\d{1,9}) process") or "")
-    record_kb = whole(_one(text, r"in (\d{1,15}) kByte records") or "")
+    size_kb = whole(_matched(text, r"Each process writes a (\d{1,15}) kByte file") or "")
+    workers = whole(_matched(text, r"Throughput test with (\d{1,9}) process") or "")
+    record_kb = whole(_matched(text, r"in (\d{1,15}) kByte records") or "")
     if not size_kb or not workers:
         raise usage(
             f"{source.path}: it does not say what each process writes", "the log is damaged"
@@ -171,9 +173,9 @@ def _contract(command: str) -> str:
     return "end" if "-e" in flags else "none"
 
 
-def _one(text: str, pattern: str) -> str | None:
-    found = re.search(pattern, text)
-    return found[1] if found else None
+def _matched(text: str, pattern: str) -> str | None:
+    match = re.search(pattern, text)
+    return match[1] if match else None
 
 
 # The matrix.
@@ -184,9 +186,9 @@ def _matrix(source: Source, command: str, about: Json) -> Iterator[Json]:
     ends: list[int] = []
     for line in source.lines:
         if HEADER.match(line):
-            ends = [found.end() for found in re.finditer(r"\S+", line)]
+            ends = [match.end() for match in re.finditer(r"\S+", line)]
             continue
-        words = [(found[0], found.end()) for found in re.finditer(r"\S+", line)]
+        words = [(match[0], match.end()) for match in re.finditer(r"\S+", line)]
         if not ends or len(words) < 3 or not all(word.isdigit() for word, _ in words):
             continue
         size, record = (whole(word) or 0 for word, _ in words[:2])
@@ -201,15 +203,15 @@ def _columns(ends: list[int], words: list[tuple[str, int]]) -> dict[str, int] | 
     names = MATRIX[: len(ends)]
     if len(words) == len(ends) <= len(MATRIX):
         return {name: whole(word) or 0 for name, (word, _) in zip(names, words, strict=True)}
-    found: dict[str, int] = {}
+    columns: dict[str, int] = {}
     for word, end in words:
         if not names:
             return None
         name = names[min(range(len(names)), key=lambda place: abs(ends[place] - end))]
-        if name in found:
+        if name in columns:
             return None
-        found[name] = whole(word) or 0
-    return found
+        columns[name] = whole(word) or 0
+    return columns
 
 
 def _line(size: int, record: int, rates: dict[str, int], command: str, about: Json) -> Json:

@@ -94,13 +94,13 @@ class Job:
 
     def workload(self, *known: str) -> str:
         """Return the workload; refuse those that the tool has not."""
-        found = str(self.trial["workload"])
-        if found not in known:
+        workload = str(self.trial["workload"])
+        if workload not in known:
             raise Inexpressible(
-                f"{self.tool} cannot express workload={found}",
+                f"{self.tool} cannot express workload={workload}",
                 f"it can: {', '.join(known)}",
             )
-        return found
+        return workload
 
     def refuse(self, name: str, why: str, hint: str | None = None) -> None:
         """Raise the error of an option that the tool cannot express."""

@@ -121,7 +121,7 @@ def parse(source: Source) -> Imported:
     if source.text.lstrip().startswith(CSV):
         return _of_ranks(source)
     entries = []
-    starts = [*(found.start() for found in BANNER.finditer(source.text)), len(source.text)]
+    starts = [*(match.start() for match in BANNER.finditer(source.text)), len(source.text)]
     for start, end in pairwise(starts):
         entries += _of_text(source, source.text[start:end])
     return Imported(entries=entries)
@@ -151,7 +151,7 @@ def _of_text(source: Source, text: str) -> list[Json]:
     repeats = _repeats(text, rates, ranks) if iterations > 1 else [rates]
     if not repeats:
         repeats, common = [rates], {**common, "statistic": "mean"}
-    found = []
+    entries = []
     for each in repeats:
         phases = {
             key: _phase(key[1], items if key[0] != "Tree" else None, rate)
@@ -160,21 +160,21 @@ def _of_text(source: Source, text: str) -> list[Json]:
         if items == 0:
             nothing = ("creation", "stat", "removal")
             phases |= {("File", name): _phase(name, 0, 0.0, 0) for name in nothing}
-        found += _entries(phases, factors, about, common)
-    return found
+        entries += _entries(phases, factors, about, common)
+    return entries
 
 
 def _repeats(text: str, means: dict[Operation, float], ranks: int) -> list[dict[Operation, float]]:
     """Return the rates of each repeat, where -v has printed them and their mean is that of all."""
     repeats: list[dict[Operation, float]] = []
-    for found in REPEAT.finditer(text):
-        key, rate = (found[1], found[2]), number(found[3])
+    for match in REPEAT.finditer(text):
+        key, rate = (match[1], match[2]), number(match[3])
         if key not in means or not rate:
             continue
         if not repeats or key in repeats[-1]:
             repeats.append({})
         # The tree is the first rank's alone.
-        repeats[-1][key] = rate * (1 if found[1] == "Tree" else ranks)
+        repeats[-1][key] = rate * (1 if match[1] == "Tree" else ranks)
     for key, mean in means.items():
         own = [each[key] for each in repeats if key in each]
         if not own or len(own) < len(repeats) or abs(sum(own) / len(own) / mean - 1) > AGREE:
@@ -202,14 +202,14 @@ def _first_summary(source: Source, text: str) -> tuple[dict[Operation, float], i
 
 
 def _entries(phases: Phases, factors: Json, about: Json, common: Json) -> list[Json]:
-    found = []
+    entries = []
     for kind, ours in KINDS.items():
         own = [common | phase for (of, _), phase in phases.items() if of == kind]
         if own:
             record = {"trial": {"workload": "metadata"}, "source": about, "phases": own}
             head = {"role": "trial", "name": NAME, "factors": {"kind": ours, **factors}}
-            found.append({**head, "record": record})
-    return found
+            entries.append({**head, "record": record})
+    return entries
 
 
 def _phase(
@@ -229,33 +229,33 @@ def _phase(
 
 def _options(command: str) -> Json:
     flags = short_options(command, VALUES)
-    found: Json = {ours: whole(flags[flag]) for flag, ours in COUNTS.items() if flag in flags}
-    found |= {ours: binary_size(flags[flag]) for flag, ours in SIZES.items() if flag in flags}
+    options: Json = {ours: whole(flags[flag]) for flag, ours in COUNTS.items() if flag in flags}
+    options |= {ours: binary_size(flags[flag]) for flag, ours in SIZES.items() if flag in flags}
     if flags:
-        found["shared"] = "u" not in flags
-        found["neighbour"] = (whole(flags.get("N", "0")) or 0) != 0
-        found["sync"] = "each" if "y" in flags else "group" if "Y" in flags else "none"
-    return {name: level for name, level in found.items() if level is not None}
+        options["shared"] = "u" not in flags
+        options["neighbour"] = (whole(flags.get("N", "0")) or 0) != 0
+        options["sync"] = "each" if "y" in flags else "group" if "Y" in flags else "none"
+    return {name: level for name, level in options.items() if level is not None}
 
 
 def _of_ranks(source: Source) -> Imported:
     """Return every repeat that the CSV tells of."""
-    found = _mdtest_ranks.read(source)
-    factors = {"ranks": found.count, "items": found.items}
-    common = {"worker_count": found.count}
+    csv = _mdtest_ranks.read(source)
+    factors = {"ranks": csv.count, "items": csv.items}
+    common = {"worker_count": csv.count}
     entries = [
         entry
-        for repeat in found.repeats
+        for repeat in csv.repeats
         for entry in _entries(_phases(repeat), factors, {"tool": NAME}, common)
     ]
-    return Imported(entries=entries, notes=found.notes)
+    return Imported(entries=entries, notes=csv.notes)
 
 
 def _phases(repeat: dict[_mdtest_ranks.Operation, _mdtest_ranks.Timed]) -> Phases:
-    found = {}
+    named = {}
     for (kind, operation), timed in repeat.items():
         phase = _phase(operation, timed.items, timed.rate, timed.elapsed_ns)
         if timed.ends:
             phase |= dict(zip(("first_done_ns", "last_done_ns"), timed.ends, strict=True))
-        found[kind, operation] = phase
-    return found
+        named[kind, operation] = phase
+    return named

@@ -131,14 +131,14 @@ def parse(source: Source) -> Imported:
 def _factors(about: Json) -> Json:
     """Return what the command line says, where there is one: `warp get --concurrent=2`."""
     command = str(about.get("command") or "")
-    found: Json = {}
+    factors: Json = {}
     benchmark = re.match(r"\S*warp\s+([a-z-]{2,20})\b", command)
     if benchmark:
-        found["operation"] = benchmark[1]
+        factors["operation"] = benchmark[1]
     workers = re.search(r"--concurrent[= ](\d{1,9})", command)
     size = re.search(r"--obj\.size[= ](\S{1,20})", command)
-    found |= {"workers": int(workers[1])} if workers else {}
-    return found | ({"object_size": size[1]} if size else {})
+    factors |= {"workers": int(workers[1])} if workers else {}
+    return factors | ({"object_size": size[1]} if size else {})
 
 
 def _phase(name: str, elapsed_ns: int, requests: int, moved: int | None) -> Json:
@@ -231,13 +231,13 @@ def _second(text: str, zone: str) -> int | None:
 
 def _unix_ns(text: str) -> int | None:
     """Return RFC 3339 with up to nine digits of a second, which `datetime` would cut."""
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?(Z|[+-]\d\d:\d\d)?", text.strip()
     )
-    second = _second(found[1], found[3] or "") if found else None
-    if found is None or second is None:
+    second = _second(match[1], match[3] or "") if match else None
+    if match is None or second is None:
         return None
-    return second * NS_PER_S + int((found[2] or "").ljust(9, "0"))
+    return second * NS_PER_S + int((match[2] or "").ljust(9, "0"))
 
 
 # Time series: one line per operation, host and span.
@@ -277,15 +277,15 @@ def _of_json(source: Source) -> tuple[list[Json], Json]:
         raise usage(f"{source.path}: warp's JSON is cut off")
     phases, failed = [], 0
     for name, one in part(whole_file["by_op_type"]).items():
-        found = part(one)
-        window = part(found.get("throughput"))
+        averages = part(one)
+        window = part(averages.get("throughput"))
         elapsed = times(window.get("measure_duration_millis"), NS_PER_MS)
         requests = whole(window.get("ops"))
-        failed += whole(found.get("total_errors")) or 0
+        failed += whole(averages.get("total_errors")) or 0
         if elapsed and requests:
             phase = _phase(str(name), elapsed, requests, times(window.get("bytes"), 1))
-            phase["worker_count"] = whole(found.get("concurrency"))
-            phases.append(phase | {"latency": _latency(found)})
+            phase["worker_count"] = whole(averages.get("concurrency"))
+            phases.append(phase | {"latency": _latency(averages)})
     command = str(whole_file.get("commandline") or "")
     about = {"command": command or None, "tool_version": whole_file.get("warp_version")}
     message = f"warp: {failed} requests failed" if failed else None
