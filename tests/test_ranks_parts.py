@@ -112,7 +112,7 @@ def test_the_engine_is_told_where_a_rank_stands():
     assert placement([(7,)], 0)["first_here"] == 0
 
 
-def test_patience_grows_with_the_trial(monkeypatch):
+def test_the_timeout_grows_with_the_trial(monkeypatch):
     monkeypatch.setenv("SAVEMARK_PATIENCE", "10")
     small = timeout_s({"size": 1 << 20}, 2)
     assert 10 < small < timeout_s({"size": 1 << 40}, 2)

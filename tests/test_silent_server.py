@@ -132,19 +132,20 @@ LOOKS = """
 import sys
 from pathlib import Path
 from savemark.errors import from_exception
-from savemark.run import durable, place
+from savemark import places
+from savemark.run import durable
 
-patience = {"timeout": 0.2, "retries": 0}
+limits = {"timeout": 0.2, "retries": 0}
 try:
     if sys.argv[1] == "place":
-        with place.below("s3://bucket/place", patience):
+        with places.at("s3://bucket/place", limits).scratch():
             pass
     else:
         here = Path(sys.argv[2])
         (here / "file").write_bytes(b"of the mount")
         around = object.__new__(durable.MountedPhases)
         around.folder, around.bucket = here, "s3://bucket/place"
-        around.target = type("Target", (), {"patience": patience})
+        around.target = type("Target", (), {"limits": limits})
         around._until_stored()
 except Exception as error:
     print(from_exception(error))
