@@ -8,16 +8,11 @@ the optimised version also the waiting for the thread that syncs). The version i
 
 from __future__ import annotations
 
-import csv
-from decimal import Decimal, InvalidOperation
-from pathlib import Path
-from typing import NoReturn
-
 from savemark import limits
 from savemark.errors import usage
+from savemark.importing.rows import Row, names, nanoseconds
 from savemark.records.imported import Imported
 from savemark.records.run import Json
-from savemark.tools._numbers import MOST_S, MOST_WHOLE
 from savemark.tools.source import Source
 
 NAME = "checkpoint-exercise"
@@ -32,7 +27,7 @@ TOOL = {"name": "checkpoint-exercise", "version": None, "command": None}
 def recognises(source: Source) -> bool:
     """Whether the first line is the header."""
     lines = source.lines
-    return bool(lines) and _names(lines[0]) == COLUMNS
+    return bool(lines) and names(lines[0]) == COLUMNS
 
 
 def parse(source: Source) -> Imported:
@@ -43,10 +38,7 @@ def parse(source: Source) -> Imported:
     for number, line in enumerate(source.lines[1:], start=2):
         if not line.strip():
             continue
-        values = [value.strip() for value in next(csv.reader([line]))]
-        if len(values) != len(COLUMNS):
-            _fail(path, number, f"{len(values)} fields where the header has {len(COLUMNS)}")
-        row = _Row(path, number, dict(zip(COLUMNS, values, strict=True)))
+        row = _Row.of(path, number, line, COLUMNS)
         threads = row.whole("threads")
         seen[threads] = seen.get(threads, 0) + 1
         source.limit(len(entries) + 1, limits.MOST_IMPORTED, "trials")
@@ -62,37 +54,13 @@ def parse(source: Source) -> Imported:
     )
 
 
-def _names(line: str) -> tuple[str, ...]:
-    return tuple(name.strip().strip('"').lower() for name in line[: limits.LONGEST_TEXT].split(","))
-
-
-class _Row:
-    """One row of the file."""
-
-    def __init__(self, path: Path, number: int, values: dict[str, str]) -> None:
-        self.path, self.number, self.values = path, number, values
-
-    def whole(self, column: str) -> int:
-        text = self.values[column]
-        if not text.isascii() or not text.isdigit() or len(text) > MOST_WHOLE:
-            why = f"{column}: `{text[:40]}` is not a whole number that can be"
-            _fail(self.path, self.number, why)
-        return int(text)
-
-    def seconds(self, column: str) -> Decimal:
-        text = self.values[column]
-        try:
-            value = Decimal(text)
-        except InvalidOperation:
-            _fail(self.path, self.number, f"{column}: `{text}` is not a number of seconds")
-        if not value.is_finite() or not 0 <= value < MOST_S:
-            _fail(self.path, self.number, f"{column}: `{text}` is not a time")
-        return value
+class _Row(Row):
+    """One run of the program."""
 
     def entry(self, threads: int, repeat: int) -> Json:
         """Return the trial; `io_time` that is less than the fsync in it is damage."""
         if self.seconds("fsync_time") > self.seconds("io_time"):
-            _fail(self.path, self.number, "fsync_time is more than the io_time that holds it")
+            self.fail("fsync_time is more than the io_time that holds it")
         version = self.path.stem
         return {
             "role": "trial",
@@ -112,25 +80,15 @@ class _Row:
         moved = self.whole("io_bytes")
         return {
             "name": "iterate",
-            "elapsed_ns": _ns(self.seconds("wallclock")),
+            "elapsed_ns": nanoseconds(self.seconds("wallclock")),
             "iterations": self.whole("iterations"),
             "operations": self.whole("iop"),
             "user_bytes": moved,
             "stored_bytes": moved,
-            "thread_io_ns": _ns(io),
-            "thread_time": {"sync_ns": _ns(sync)},
+            "thread_io_ns": nanoseconds(io),
+            "thread_time": {"sync_ns": nanoseconds(sync)},
             "worker_count": threads,
             "time_base": "wall",
             "contract": CONTRACTS.get(version, "unknown"),
             "atomic": False,
         }
-
-
-def _ns(seconds: Decimal) -> int:
-    return int(seconds * 1_000_000_000)
-
-
-def _fail(path: Path, number: int, message: str) -> NoReturn:
-    raise usage(
-        f"{path}:{number}: {message}", "the file is damaged there; mend or remove that line"
-    )

@@ -7,18 +7,17 @@ times are seconds of `time -p`. Storage, process and memory limit are only in th
 
 from __future__ import annotations
 
-import csv
 import re
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from savemark import limits
 from savemark.errors import usage
+from savemark.importing.rows import Row, names, nanoseconds
 from savemark.records.imported import Imported
 from savemark.records.run import Json
-from savemark.tools._numbers import MOST_S, MOST_WHOLE
 from savemark.tools.source import Source
 
 NAME = "streamer-bench"
@@ -51,10 +50,7 @@ def parse(source: Source) -> Imported:
         if "," not in line or _columns(line):
             junk += [number] if line.strip() else []
             continue
-        values = [value.strip() for value in next(csv.reader([line]))]
-        if len(values) != len(columns):
-            _fail(path, number, f"{len(values)} fields where the header has {len(columns)}")
-        row = _Row(path, number, dict(zip(columns, values, strict=True)))
+        row = _Row.of(path, number, line, columns)
         cell = row.codec, row.streams
         seen[cell] = seen.get(cell, 0) + 1
         source.limit(len(entries) + 1, limits.MOST_IMPORTED, "trials")
@@ -76,10 +72,10 @@ def parse(source: Source) -> Imported:
     )
 
 
-def _columns(line: str) -> list[str]:
+def _columns(line: str) -> tuple[str, ...]:
     """Return the names of the columns if the line is a header, else nothing."""
-    names = [name.strip().strip('"').lower() for name in line[: limits.LONGEST_TEXT].split(",")]
-    return names if all(name in names for name in NEEDED) else []
+    columns = names(line)
+    return columns if all(name in columns for name in NEEDED) else ()
 
 
 def _words(path: Path) -> list[str]:
@@ -99,35 +95,21 @@ def _from_name(path: Path) -> Json:
     return {name: level for name, level in factors.items() if level is not None}
 
 
-class _Row:
-    """One row of the file."""
+class _Row(Row):
+    """One run of the script."""
 
-    def __init__(self, path: Path, number: int, values: dict[str, str]) -> None:
-        self.path, self.number, self.values = path, number, values
-        self.codec = values["compression"].lower() or self.fail("compression is empty")
-        self.streams = self.whole("streams")
+    @property
+    def codec(self) -> str:
+        return self.values["compression"].lower() or self.fail("compression is empty")
 
-    def fail(self, message: str) -> NoReturn:
-        _fail(self.path, self.number, message)
+    @property
+    def streams(self) -> int:
+        return self.whole("streams")
 
-    def whole(self, column: str) -> int:
-        text = self.values[column]
-        if not text.isascii() or not text.isdigit() or len(text) > MOST_WHOLE:
-            self.fail(f"{column}: `{text[:40]}` is not a whole number that can be")
-        return int(text)
-
-    def seconds(self, column: str) -> Decimal | None:
+    def measured(self, column: str) -> Decimal | None:
         """Return a time; None where the field is empty."""
-        text = self.values.get(column, "")
-        if text.lower() in ("", "nan", "n/a", "timeout"):
-            return None
-        try:
-            value = Decimal(text)
-        except InvalidOperation:
-            self.fail(f"{column}: `{text}` is not a number of seconds")
-        if not value.is_finite() or not 0 <= value < MOST_S:
-            self.fail(f"{column}: `{text}` is not a time")
-        return value
+        text = self.values.get(column, "").lower()
+        return None if text in ("", "nan", "n/a", "timeout") else self.seconds(column)
 
     def entry(self, fixed: Json, before: int) -> Json:
         """Return the trial; `before` rows of the same cell came before it."""
@@ -136,7 +118,7 @@ class _Row:
             self.fail(f"run_number: runs count from 1, and not to {repeat + 1}")
         head = {"role": "trial", "name": "checkpoint", "repeat": repeat}
         head["factors"] = {"codec": self.codec, "streams": self.streams, **fixed}
-        save, restore = self.seconds("checkpoint_time"), self.seconds("restore_time")
+        save, restore = self.measured("checkpoint_time"), self.measured("restore_time")
         if save is None or restore is None:
             lost = "checkpoint_time" if save is None else "restore_time"
             message = f"{self.path.name}:{self.number}: {lost} is empty"
@@ -145,7 +127,7 @@ class _Row:
         return {**head, "record": self.record(save, restore)}
 
     def check_total(self, total: Decimal) -> None:
-        stated = self.seconds("total_time")
+        stated = self.measured("total_time")
         if stated is not None and abs(stated - total) > Decimal("0.02"):
             self.fail(f"total_time is {stated}, but checkpoint and restore add up to {total}")
 
@@ -174,20 +156,10 @@ class _Row:
 
 def _phase(name: str, seconds: Decimal) -> dict[str, Any]:
     """Return a phase with what is known of it: `time -p` says real time."""
-    return {"name": name, "elapsed_ns": _ns(seconds), "time_base": "wall"}
-
-
-def _ns(seconds: Decimal) -> int:
-    return int(seconds * 1_000_000_000)
+    return {"name": name, "elapsed_ns": nanoseconds(seconds), "time_base": "wall"}
 
 
 def _resolution_ns(seconds: Decimal) -> int:
     """Return the last digit that is written: `time -p` knows hundredths."""
     exponent = seconds.as_tuple().exponent
-    return _ns(Decimal(1).scaleb(int(exponent)))
-
-
-def _fail(path: Path, number: int, message: str) -> NoReturn:
-    raise usage(
-        f"{path}:{number}: {message}", "the file is damaged there; mend or remove that line"
-    )
+    return nanoseconds(Decimal(1).scaleb(int(exponent)))
