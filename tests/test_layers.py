@@ -1,5 +1,7 @@
 """Which room of the package may import which, and that no two modules import each other."""
 
+import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -43,3 +45,11 @@ def test_only_commands_ask_the_package_for_more_than_the_engine():
     ]
     others = {importer for importer, line in details if "_engine" not in line}
     assert {name for name in others if not name.startswith(f"{PACKAGE}.cli.")} == set()
+
+
+def test_saving_and_restoring_load_no_library():
+    code = "import sys, savemark; savemark.save, savemark.restore; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True).stdout
+    assert not {"click", "msgspec", "numpy", "polars", "rich", "scipy"} & set(
+        loaded.decode().split()
+    )

@@ -57,10 +57,7 @@ def preview(request: Request, *, elsewhere: bool = False) -> Forecast:
 
     A run that will be `elsewhere` needs no target here.
     """
-    keys = Keys.load()
-    request = request.mounting(keys)
-    study = request.prepare(keys)
-    request = replace(request, targets=place.limited(request.targets, study))
+    keys, request, study = _prepared(request)
     for target in request.targets:
         if not target.mount and not elsewhere:
             target.place.leftovers()
@@ -87,10 +84,7 @@ def start(
 
     `prepare` is called before each trial.
     """
-    keys = Keys.load()
-    request = request.mounting(keys)
-    study = request.prepare(keys)
-    request = replace(request, targets=place.limited(request.targets, study))
+    keys, request, study = _prepared(request)
     labels = [target.label for target in request.targets]
     tools.require(study.tools(labels))
     run_id = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
@@ -138,6 +132,14 @@ def start(
             expected.study, keys, entries, folder, workspaces, runs, watcher, limit, prepare
         )
         return Outcome(folder.path, loop.run())
+
+
+def _prepared(request: Request) -> tuple[Keys, Request, Study]:
+    """Return what is asked for, with its targets as they are measured."""
+    keys = Keys.load()
+    request = request.mounting(keys)
+    study = request.prepare(keys)
+    return keys, replace(request, targets=place.limited(request.targets, study)), study
 
 
 def program_lines(targets: list[Target]) -> list[str]:
