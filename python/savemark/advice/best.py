@@ -95,11 +95,14 @@ def _weighed(result: TargetResult) -> list[Cell]:
     return [c for c in result.cells if c.sized and competes(c, TOTAL, result.phases)]
 
 
-def _of_ranking(goal: str, found: Ranking | None) -> Best | None:
-    if found is None:
+def _of_ranking(goal: str, ranking: Ranking | None) -> Best | None:
+    if ranking is None:
         return None
     return Best(
-        goal, found.best, found.tied, f"{_rule(found.test)}; within 5 % of the best the least CPU"
+        goal,
+        ranking.best,
+        ranking.tied,
+        f"{_rule(ranking.test)}; within 5 % of the best the least CPU",
     )
 
 

@@ -62,12 +62,12 @@ OF_CODECS = "HC-09"
 # part of the setting), HC-35 (latencies, not rates).
 
 
-def doubt(found: Sequence[Fired], advised: str, others: Sequence[str], codec: str) -> Doubt | None:
+def doubt(fired: Sequence[Fired], advised: str, others: Sequence[str], codec: str) -> Doubt | None:
     """Return the first FLAG that concerns the number of the advised setting; None where none does.
 
     `others` are the names of the target's other settings, `codec` is the advised one's.
     """
-    flags = {finding.id: finding.evidence for finding in found if finding.verdict == "FLAG"}
+    flags = {finding.id: finding.evidence for finding in fired if finding.verdict == "FLAG"}
     for identifier in FIRST if codec in PLAIN else (*FIRST, OF_CODECS):
         if identifier in flags and _about(flags[identifier], advised, others):
             check = registered(identifier)

@@ -72,10 +72,10 @@ class Confidence:
     failed: float
 
     @classmethod
-    def of(cls, one: Expectation, settings: int) -> Confidence:
+    def of(cls, line: Expectation, settings: int) -> Confidence:
         """For an expectation about so many settings."""
-        strict = 1 - (1 - one.confidence) / max(settings, 1)
-        return cls(strict, one.confidence) if one.any else cls(one.confidence, strict)
+        strict = 1 - (1 - line.confidence) / max(settings, 1)
+        return cls(strict, line.confidence) if line.any else cls(line.confidence, strict)
 
 
 def judge(
@@ -97,52 +97,52 @@ def judge(
     ]
 
 
-def _answer(one: Expectation, cells: Sequence[Cell], frame: pl.DataFrame) -> Answer:
+def _answer(line: Expectation, cells: Sequence[Cell], frame: pl.DataFrame) -> Answer:
     # Parts of a study have other phases: a setting that cannot have this one is not asked.
-    asked = [cell for cell in cells if one.phase in cell.ran or not cell.ran]
+    asked = [cell for cell in cells if line.phase in cell.ran or not cell.ran]
     asked = asked if any(cell.ran for cell in asked) else list(cells)
-    level = Confidence.of(one, len(asked))
-    judged = tuple(_judge(one, cell, _values(one, cell, frame), level) for cell in asked)
+    level = Confidence.of(line, len(asked))
+    judged = tuple(_judge(line, cell, _values(line, cell, frame), level) for cell in asked)
     if not judged:
-        return Answer(one, Outcome.NOT_MEASURED, (), None)
-    choose = min if one.any else max
-    deciding = choose(judged, key=lambda each: (ORDER.index(each.outcome), _short(one, each)))
-    return Answer(one, deciding.outcome, judged, deciding)
+        return Answer(line, Outcome.NOT_MEASURED, (), None)
+    choose = min if line.any else max
+    deciding = choose(judged, key=lambda each: (ORDER.index(each.outcome), _short(line, each)))
+    return Answer(line, deciding.outcome, judged, deciding)
 
 
-def _short(one: Expectation, judged: Judged) -> float:
+def _short(line: Expectation, judged: Judged) -> float:
     """How far a median falls short of the bound; nothing measured is as short as can be."""
     if judged.values is None:
         return float("inf")
-    return (one.bound - judged.values.median) * (1 if one.sign[0] == ">" else -1)
+    return (line.bound - judged.values.median) * (1 if line.sign[0] == ">" else -1)
 
 
-def _values(one: Expectation, cell: Cell, frame: pl.DataFrame) -> list[float]:
+def _values(line: Expectation, cell: Cell, frame: pl.DataFrame) -> list[float]:
     rows = frame.filter(
         (pl.col("role") == "trial")
         & (pl.col("label") == cell.label)
         & (pl.col("setting") == cell.setting)
-        & (pl.col("phase") == one.phase)
+        & (pl.col("phase") == line.phase)
     )
-    found = (one.metric.of(row) for row in rows.iter_rows(named=True))
+    found = (line.metric.of(row) for row in rows.iter_rows(named=True))
     return [value for value in found if value is not None]
 
 
-def _judge(one: Expectation, cell: Cell, values: Sequence[float], level: Confidence) -> Judged:
-    if check := cell.blocked.get(one.phase):
+def _judge(line: Expectation, cell: Cell, values: Sequence[float], level: Confidence) -> Judged:
+    if check := cell.blocked.get(line.phase):
         return Judged(cell.label, cell.setting, Outcome.BLOCKED, blocked_by=check)
     if not values:
         return Judged(cell.label, cell.setting, Outcome.NOT_MEASURED)
     shown = spread(values, level.passed)
     outcome, repeats = Outcome.NOT_SHOWN, None
-    if shown.coverage is not None and one.holds(shown.low) and one.holds(shown.high):
+    if shown.coverage is not None and line.holds(shown.low) and line.holds(shown.high):
         outcome = Outcome.PASSED
     else:
         wide = spread(values, level.failed)
-        if wide.coverage is not None and not (one.holds(wide.low) or one.holds(wide.high)):
+        if wide.coverage is not None and not (line.holds(wide.low) or line.holds(wide.high)):
             outcome, shown = Outcome.FAILED, wide
         else:
-            repeats = repeats_to_decide([one.holds(value) for value in values], level)
+            repeats = repeats_to_decide([line.holds(value) for value in values], level)
     return Judged(cell.label, cell.setting, outcome, shown, repeats=repeats)
 
 

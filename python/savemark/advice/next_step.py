@@ -48,18 +48,18 @@ class Judged:
     answer: Answer
 
 
-def step(run: Run, found: Sequence[Judged]) -> Step | None:
+def step(run: Run, judged: Sequence[Judged]) -> Step | None:
     """Return the command for the worst of some answers; None where there is nothing to do."""
     if run.parts:
         folders = (str(part.folder) for part in run.parts.values())
         return Step(shlex.join(["savemark", "compare", *folders]))
-    if not found:
+    if not judged:
         return _finish(run)
     order = list(State)
-    worst = max(found, key=lambda each: order.index(each.answer.state))
+    worst = max(judged, key=lambda each: order.index(each.answer.state))
     if worst.answer.state is State.TRUSTED:
         # An answer may be trusted and yet leave a slower setting open.
-        worst = next((each for each in found if each.answer.unknown), worst)
+        worst = next((each for each in judged if each.answer.unknown), worst)
     if run.origin == "imported":
         return Step(shlex.join(["savemark", "check", str(run.folder)]))
     makers = {
@@ -73,8 +73,8 @@ def step(run: Run, found: Sequence[Judged]) -> Step | None:
     return makers[worst.answer.remedy](run, worst)
 
 
-def _advise(run: Run, one: Judged) -> Step | None:
-    cell = one.answer.advised
+def _advise(run: Run, judged: Judged) -> Step | None:
+    cell = judged.answer.advised
     if cell is None or not {"save", "restore"} <= set(cell.phases):
         return None
     return Step(shlex.join(["savemark", "advise", str(run.folder), *JOB]))
@@ -111,33 +111,33 @@ def _budget(seconds: float) -> str:
     return f"{math.ceil(ROOM * seconds / 60)}m"
 
 
-def _repeats(run: Run, one: Judged) -> Step | None:
+def _repeats(run: Run, judged: Judged) -> Step | None:
     """The settings that are still open, as often as will probably tell them apart."""
-    answer = one.answer
+    answer = judged.answer
     first = answer.advised or answer.fastest
     if first is None:  # what was fastest is blocked: everything near it is open
-        repeats = 2 * max((cell.n for cell in one.result.cells), default=N_FOR_INTERVAL)
+        repeats = 2 * max((cell.n for cell in judged.result.cells), default=N_FOR_INTERVAL)
         return _again(run, 2.0, repeats=str(min(repeats, MOST_REPEATS)))
     rivals = [rival.cell for rival in answer.unknown]
     if answer.advised is None:
-        rivals = _near(one.result, first)
+        rivals = _near(judged.result, first)
     more = max((rival.more or 0 for rival in answer.unknown), default=0)
     repeats = min(MOST_REPEATS, max(N_FOR_INTERVAL, first.n + (more or N_FOR_INTERVAL)))
     cells = [first, *rivals[: MOST - 1]]
-    return _measure(run, one.result, cells, repeats if answer.advised else N_FOR_INTERVAL)
+    return _measure(run, judged.result, cells, repeats if answer.advised else N_FOR_INTERVAL)
 
 
-def _longer(run: Run, one: Judged) -> Step | None:
+def _longer(run: Run, judged: Judged) -> Step | None:
     """The fastest setting with a state so large that its shortest phase lasts a second."""
-    cell = one.answer.fastest
+    cell = judged.answer.fastest
     if cell is None:
-        return _all_longer(run, one.result.label)
+        return _all_longer(run, judged.result.label)
     phases = [phase for phase in cell.phases.values() if phase.user_bytes]
     if not phases:
         return _again(run)
     size = phases[0].user_bytes
     shortest = min(phase.seconds.median for phase in phases)
-    return _measure(run, one.result, [cell], N_FOR_INTERVAL, _rung(size, shortest) / size)
+    return _measure(run, judged.result, [cell], N_FOR_INTERVAL, _rung(size, shortest) / size)
 
 
 def _all_longer(run: Run, label: str) -> Step:

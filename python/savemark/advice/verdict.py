@@ -67,7 +67,7 @@ class Answer:
     unknown: tuple[Rival, ...] = ()
 
 
-def verdicts(run: Run, result: TargetResult, found: Sequence[Fired]) -> list[Answer]:
+def verdicts(run: Run, result: TargetResult, findings: Sequence[Fired]) -> list[Answer]:
     """Judge one target whose settings saved the same and promise the same.
 
     `result` has its blocked phases marked. One answer by total time; where no setting has every
@@ -76,12 +76,12 @@ def verdicts(run: Run, result: TargetResult, found: Sequence[Fired]) -> list[Ans
     names = set(result.phases)
     whole = any(names <= set(cell.phases) | set(cell.blocked) for cell in result.cells)
     measures = [TOTAL] if whole or not names else result.phases
-    return [_verdict(run, result, found, measure) for measure in measures]
+    return [_verdict(run, result, findings, measure) for measure in measures]
 
 
-def _verdict(run: Run, result: TargetResult, found: Sequence[Fired], measure: str) -> Answer:
+def _verdict(run: Run, result: TargetResult, findings: Sequence[Fired], measure: str) -> Answer:
     entrants = [cell for cell in result.cells if competes(cell, measure, result.phases)]
-    if block := _blocked(result, found, measure):
+    if block := _blocked(result, findings, measure):
         return Answer(State.NO_ANSWER, block.reason, block.remedy, measure)
     if not entrants:
         return Answer(State.NO_ANSWER, _nothing(result), Remedy.FINISH, measure)
@@ -99,7 +99,7 @@ def _verdict(run: Run, result: TargetResult, found: Sequence[Fired], measure: st
     others = [cell.setting for cell in result.cells if cell is not advised]
     why = (
         _rest(run)
-        or doubt(found, advised.setting, others, advised.codec)
+        or doubt(findings, advised.setting, others, advised.codec)
         or _undecided(compared, spreads[entrants.index(advised)])
         or _imported(run)
     )
@@ -117,9 +117,9 @@ def _verdict(run: Run, result: TargetResult, found: Sequence[Fired], measure: st
     )
 
 
-def _blocked(result: TargetResult, found: Sequence[Fired], measure: str) -> Doubt | None:
+def _blocked(result: TargetResult, findings: Sequence[Fired], measure: str) -> Doubt | None:
     """Return which setting that was faster than all others is blocked, and why; None for none."""
-    whole = [each for each in found if each.verdict == "BLOCK" and not each.blocks]
+    whole = [each for each in findings if each.verdict == "BLOCK" and not each.blocks]
     if whole:
         return _block(whole[0].id, f"{whole[0].id} blocks the run")
     may = [cell for cell in result.cells if competes(cell, measure, result.phases)]
@@ -188,9 +188,9 @@ def _compared(
     )
 
 
-def _rival(cell: Cell, found: Against, block: float | None = None) -> Rival:
-    seconds = found.more * block if found.more is not None and block is not None else None
-    return Rival(cell, found.low, found.high, found.more, seconds)
+def _rival(cell: Cell, against: Against, block: float | None = None) -> Rival:
+    seconds = against.more * block if against.more is not None and block is not None else None
+    return Rival(cell, against.low, against.high, against.more, seconds)
 
 
 def _cpu(cell: Cell) -> float:
@@ -225,11 +225,11 @@ def _rest(run: Run) -> Doubt | None:
     return Doubt(f"the machine was not at rest{f': {by}' if by else ''}", Remedy.IDLE)
 
 
-def _undecided(found: _Compared, own: Spread) -> Doubt | None:
+def _undecided(compared: _Compared, own: Spread) -> Doubt | None:
     """Whether another setting may be faster by more than the margin, or the number is too wide."""
     # A time that is 1 / 1.1 of the advised one's is faster by the margin.
     faster = 1 / (1 + MARGIN) - 1
-    ahead = [rival for rival in found.open if rival.low < faster]
+    ahead = [rival for rival in compared.open if rival.low < faster]
     if ahead:
         rival = min(ahead, key=lambda each: each.low)
         return Doubt(

@@ -76,12 +76,14 @@ class Timed(NamedTuple):
     key: Key
 
 
-def _moments(evidence: Evidence, found: list[Timed], total: int, limit: float, few: str) -> Finding:
-    blocked = tuple(short.key for short in found)
-    longer = _fix(evidence, min(found), limit)
+def _moments(
+    evidence: Evidence, phases: list[Timed], total: int, limit: float, few: str
+) -> Finding:
+    blocked = tuple(short.key for short in phases)
+    longer = _fix(evidence, min(phases), limit)
     return Finding(
         Verdict.BLOCK,
-        f"{len(found)} of {total} median phases are shorter than {limit:g} s ({_which(blocked)}). "
+        f"{len(phases)} of {total} median phases are shorter than {limit:g} s ({_which(blocked)}). "
         f"{few}".strip(),
         "In so short a time starting, ending and caches weigh as much as the storage.",
         f"{longer} If a moment is what you want to know, say so in the study: "
@@ -90,10 +92,10 @@ def _moments(evidence: Evidence, found: list[Timed], total: int, limit: float, f
     )
 
 
-def _short(evidence: Evidence, found: list[Timed], total: int, least: float, few: str) -> Finding:
-    shortest = min(found)
-    very = sum(short.seconds < BLOCK_BELOW_S for short in found)
-    below = f"{len(found)} of {total} median phases are shorter than {least:g} s"
+def _short(evidence: Evidence, phases: list[Timed], total: int, least: float, few: str) -> Finding:
+    shortest = min(phases)
+    very = sum(short.seconds < BLOCK_BELOW_S for short in phases)
+    below = f"{len(phases)} of {total} median phases are shorter than {least:g} s"
     if very and least > BLOCK_BELOW_S:
         below += f", {very} shorter than {BLOCK_BELOW_S} s, which this study allows"
     return Finding(
@@ -106,11 +108,11 @@ def _short(evidence: Evidence, found: list[Timed], total: int, least: float, few
     )
 
 
-def _which(found: tuple[Key, ...]) -> str:
+def _which(phases: tuple[Key, ...]) -> str:
     """Each phase with its settings: `save of none × 4, zstd × 4; restore of none × 4`."""
-    names = dict.fromkeys(key.phase for key in found)
+    names = dict.fromkeys(key.phase for key in phases)
     return "; ".join(
-        f"{name} of {settings([key for key in found if key.phase == name], 3)}" for name in names
+        f"{name} of {settings([key for key in phases if key.phase == name], 3)}" for name in names
     )
 
 

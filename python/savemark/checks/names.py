@@ -48,10 +48,10 @@ def looked_up(evidence: Evidence) -> Finding:
     return Finding(Verdict.OK, "Names and inodes were dropped first, or another node asked.")
 
 
-def _own(found: tuple[Key, ...], verdict: Verdict, why: str) -> Finding:
+def _own(phases: tuple[Key, ...], verdict: Verdict, why: str) -> Finding:
     return Finding(
         verdict,
-        f"{settings(found)}: the node that made the files looked them up, and {why}.",
+        f"{settings(phases)}: the node that made the files looked them up, and {why}.",
         "Its memory knew the answers; the storage was not asked.",
         "Let another node ask (mdtest -N with the tasks per node), or drop caches first "
         "(savemark: --cache cold, for IO500 --names cold, as root).",

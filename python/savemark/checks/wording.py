@@ -30,12 +30,12 @@ def keys(rows: pl.DataFrame) -> tuple[Key, ...]:
     return tuple(Key(*map(str, row)) for row in columns.rows())
 
 
-def settings(found: Sequence[Key], most: int = 4) -> str:
+def settings(phases: Sequence[Key], most: int = 4) -> str:
     """The settings of some keys, with the label where there is more than one target."""
-    several = len({key.label for key in found}) > 1
-    names = ("all trials" if key.setting == ONLY else key.setting for key in found)
+    several = len({key.label for key in phases}) > 1
+    names = ("all trials" if key.setting == ONLY else key.setting for key in phases)
     if several:
-        names = (f"{name} on {key.label}" for name, key in zip(names, found, strict=True))
+        names = (f"{name} on {key.label}" for name, key in zip(names, phases, strict=True))
     return listing(names, most)
 
 

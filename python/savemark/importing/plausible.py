@@ -15,28 +15,28 @@ from savemark.tools.source import Source
 MOST = 2**63 - 1
 
 
-def checked(source: Source, found: Imported) -> tuple[Imported, list[Trial]]:
+def checked(source: Source, imported: Imported) -> tuple[Imported, list[Trial]]:
     """Return what a file says, its words without control characters, and its entries as trials.
 
     A factor that could be none, a text too long for a label or a level, and numbers that nothing
     could have measured are usage errors that name them.
     """
     where = untrusted.shown(source.path)
-    _refuse_nonsense(where, found.entries)
+    _refuse_nonsense(where, imported.entries)
     try:
-        trials = untrusted.typed([_named(entry, where) for entry in found.entries], list[Trial])
+        trials = untrusted.typed([_named(entry, where) for entry in imported.entries], list[Trial])
     except ValueError as error:
         hint = "the file is damaged, or no result of its tool"
         raise usage(f"{where}: {error}", hint) from None
     cleaned = replace(
-        found,
-        label=untrusted.words(found.label, where),
+        imported,
+        label=untrusted.words(imported.label, where),
         entries=[],
         levels={
             untrusted.name(name, where): [untrusted.level(name, each, where) for each in levels]
-            for name, levels in found.levels.items()
+            for name, levels in imported.levels.items()
         },
-        notes=[untrusted.clean(note) for note in found.notes],
+        notes=[untrusted.clean(note) for note in imported.notes],
     )
     return cleaned, trials
 

@@ -198,28 +198,30 @@ def settings(changed: Mapping[str, Mapping[str, str]]) -> Settings:
     return {name: {**own, **changed.get(name, {})} for name, own in DEFAULTS.items()}
 
 
-def ini(found: Settings) -> str:
+def ini(chosen: Settings) -> str:
     """Return the text of config.ini."""
     parts = []
-    for section, own in found.items():
+    for section, own in chosen.items():
         parts += [f"[{section}]", *(f"{name} = {value or ''}" for name, value in own.items()), ""]
     return "\n".join(parts) + "\n"
 
 
-def write(folder: Path, outcome: Outcome, found: Settings, notes: Iterable[str] = ()) -> None:
+def write(folder: Path, outcome: Outcome, chosen: Settings, notes: Iterable[str] = ()) -> None:
     """Write the three files into a folder, which is made; `notes` become comments of result.txt."""
     files.folder(folder)
-    files.write_text(folder / "config.ini", ini(found))
-    result = "\n".join(_result(folder, outcome, found, notes)) + "\n"
+    files.write_text(folder / "config.ini", ini(chosen))
+    result = "\n".join(_result(folder, outcome, chosen, notes)) + "\n"
     files.write_text(folder / "result.txt", result)
     files.write_text(folder / "result_summary.txt", "\n".join(_summary(outcome)) + "\n")
 
 
-def _result(folder: Path, outcome: Outcome, found: Settings, notes: Iterable[str]) -> Iterator[str]:
+def _result(
+    folder: Path, outcome: Outcome, chosen: Settings, notes: Iterable[str]
+) -> Iterator[str]:
     yield "[run]"
     yield _pair("procs", str(outcome.ranks))
     yield _pair("version", outcome.version)
-    yield _pair("config-hash", f"{settings_hash(found):X}")
+    yield _pair("config-hash", f"{settings_hash(chosen):X}")
     yield _pair("result-dir", str(folder))
     yield _pair("mode", "standard")
     yield from (f"; {note}" for note in notes)
@@ -272,9 +274,9 @@ def _mark(valid: bool) -> str:
 # Its checksums: pairs in any order, each turned left by two bits for each character.
 
 
-def settings_hash(found: Settings) -> int:
+def settings_hash(chosen: Settings) -> int:
     """Return the checksum of all settings that have a value."""
-    pairs = ((name, value) for own in found.values() for name, value in own.items())
+    pairs = ((name, value) for own in chosen.values() for name, value in own.items())
     return _hash((name, value) for name, value in pairs if value is not None)
 
 

@@ -18,9 +18,9 @@ RUN = 1  # of run.json
 RECORD = 2  # of a record: SCHEMA_VERSION in crates/engine/src/record.rs
 
 
-def as_it_is(found: Json) -> Json:
+def as_it_is(stored: Json) -> Json:
     """Return what reads as the next version without a change."""
-    return found
+    return stored
 
 
 # By the version that they start from: the step to the next one.
@@ -32,14 +32,14 @@ RECORD_STEPS: Mapping[int, Step] = {
 }
 
 
-def run(found: Json, where: str) -> Json:
+def run(stored: Json, where: str) -> Json:
     """Return `run.json` as the newest version has it; a usage error where that cannot be done."""
-    return newest(found, where, RUN, RUN_STEPS)
+    return newest(stored, where, RUN, RUN_STEPS)
 
 
-def record(found: Json, where: str) -> Json:
+def record(stored: Json, where: str) -> Json:
     """Return a record as the newest version has it; a usage error where that cannot be done."""
-    return newest(found, where, RECORD, RECORD_STEPS)
+    return newest(stored, where, RECORD, RECORD_STEPS)
 
 
 def reads_as_newest(schema: Any) -> bool:
@@ -51,9 +51,9 @@ def reads_as_newest(schema: Any) -> bool:
     )
 
 
-def newest(found: Json, where: str, version: int, steps: Mapping[int, Step]) -> Json:
+def newest(stored: Json, where: str, version: int, steps: Mapping[int, Step]) -> Json:
     """Take what is stored through the steps from its version to `version`."""
-    own = found.get("schema", 1)  # nothing was ever written without it, except in tests
+    own = stored.get("schema", 1)  # nothing was ever written without it, except in tests
     if type(own) is not int or own < 1:
         raise usage(
             f"{where}: its schema is {str(own)[:40]!r}, which is no version", "it is damaged"
@@ -69,5 +69,5 @@ def newest(found: Json, where: str, version: int, steps: Mapping[int, Step]) -> 
                 f"{where} has schema {own}, this savemark reads schema {version}",
                 "read it with the savemark that wrote it (savemark_version in run.json)",
             )
-        found, own = {**steps[own](found), "schema": own + 1}, own + 1
-    return found
+        stored, own = {**steps[own](stored), "schema": own + 1}, own + 1
+    return stored

@@ -72,8 +72,8 @@ def stopping(run: Run) -> Stopping | None:
     )
 
 
-def _within(each: Precision, limit: float) -> bool:
-    return each.half_width is not None and each.half_width < limit
+def _within(precision: Precision, limit: float) -> bool:
+    return precision.half_width is not None and precision.half_width < limit
 
 
 def _precision(cell: CellId, entries: Sequence[Entry]) -> Precision:
