@@ -15,8 +15,9 @@ from savemark.errors import SavemarkError
 from savemark.importing import checkpoint_exercise
 from savemark.importing.read import read_source
 from savemark.records.assemble import write_folder
-from savemark.report import durability, policies
 from savemark.report.analysis import analyse
+from savemark.studies.durability import legacy as durability
+from savemark.studies.durability import policies
 from test_tools import entries_of
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "checkpoint-exercise"
@@ -187,7 +188,7 @@ def live(tmp_path_factory):
     """A small run of the shipped study, without its ceilings."""
     folder = tmp_path_factory.mktemp("live")
     (folder / "disk").mkdir()
-    shipped = (Path(durability.__file__).parents[1] / "studies" / "durability.yaml").read_text()
+    shipped = (Path(durability.__file__).parent / "study.yaml").read_text()
     (folder / "small.yaml").write_text(re.sub(r"(?ms)^ceilings:.*?^(?=#)", "", shipped))
     words = ["--policy", "none,fsync_each,fsync_leader,rename,double_buffer", "--workers", "1,3"]
     words += ["--duration", "20ms", "--repeats", "6", "--side", "64", "--out", "run"]

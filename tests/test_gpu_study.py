@@ -13,8 +13,8 @@ from savemark.gpus import gpu_count, is_on_gpus
 from savemark.records.head import Gpu, Host
 from savemark.report.analysis import analyse
 from savemark.report.figures import all_figures
-from savemark.report.gpu_grid import tables
 from savemark.stats.bus import bus
+from savemark.studies.gpu_read_grid.tables import tables
 from savemark.study.keys import Keys
 from savemark.study.load import load
 from savemark.study.shipped import shipped

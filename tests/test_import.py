@@ -12,8 +12,8 @@ from savemark.importing.read import read, read_source
 from savemark.records import phases, read_run
 from savemark.records.assemble import write_folder
 from savemark.report.analysis import analyse
-from savemark.report.legacy import of_result
 from savemark.stats import results
+from savemark.studies.checkpoint_restore.legacy import of_result
 from savemark.tools.source import Source
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "streamer-bench"

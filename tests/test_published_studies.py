@@ -9,13 +9,14 @@ import pytest
 from rich.console import Console
 
 from made_grid import make_grid
-from savemark.report import build, fitting, mounts, terminal
-from savemark.report.acceptance import NAMES
+from savemark.report import build, fitting, terminal
+from savemark.report.additions import tables
 from savemark.report.analysis import analyse
 from savemark.report.figures import all_figures
-from savemark.report.gpu_grid import tables as grid_tables
-from savemark.report.published import short, tables
 from savemark.stats.cells import _first
+from savemark.studies.acceptance.tables import NAMES
+from savemark.studies.gpu_read_grid.tables import tables as grid_tables
+from savemark.studies.mounts import tables as mounts
 from savemark.study.keys import Keys
 from savemark.study.load import load
 from savemark.study.shipped import shipped
@@ -161,7 +162,7 @@ def test_the_terminal_shows_what_the_study_is_about(paths):
     folder, done = paths
     assert "safe GB/s" in done.stdout
     assert "Sequential Write" in done.stdout
-    assert [table.name for table in short(analyse(folder))] == ["mounts"]
+    assert [table.name for table in tables(analyse(folder)) if table.brief] == ["mounts"]
     assert "Bandwidth and IOPS, corrected" in (folder / "report.md").read_text()
 
 

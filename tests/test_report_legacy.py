@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from savemark.report.legacy import legacy, text
+from savemark.studies.checkpoint_restore.legacy import legacy, text
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 DATA = SHARED / "data" / "streamer-bench"

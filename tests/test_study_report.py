@@ -12,9 +12,9 @@ from savemark.records.assemble import write_folder
 from savemark.report import build, settings
 from savemark.report.analysis import analyse
 from savemark.report.figures import all_figures
-from savemark.report.storages import storages_tables
-from savemark.report.study import STUDY, parts
 from savemark.report.verdict import decision
+from savemark.studies.checkpoint_restore.parts import STUDY, parts
+from savemark.studies.checkpoint_restore.storages import storages_tables
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "streamer-bench"
 needs_data = pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not here")

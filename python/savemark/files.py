@@ -45,3 +45,8 @@ def folder(path: Path) -> Path:
         )
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def safe(label: str) -> str:
+    """A label as part of a file name."""
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in label).strip(".") or "target"

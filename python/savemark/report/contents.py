@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from savemark.report import (
+    additions,
     answers,
-    corrected,
-    durability,
     expecting,
     facts,
     interval,
     io500,
-    legacy,
-    mounted,
-    policies,
-    published,
     ranked,
     screened,
     settings,
 )
+from savemark.report.additions import Pictures
 from savemark.report.analysis import Analysis
 from savemark.report.document import (
     Block,
@@ -41,10 +37,7 @@ from savemark.report.document import (
 from savemark.report.figure import Drawn
 from savemark.report.remedies import beside, caveats, messages
 from savemark.report.speech import cost, spoken
-from savemark.report.study import original, parts
 from savemark.report.verdict import decision
-
-Pictures = Callable[[str], tuple[Picture, ...]]  # those of a section
 
 
 def document(analysis: Analysis, drawn: list[Drawn]) -> Document:
@@ -53,6 +46,7 @@ def document(analysis: Analysis, drawn: list[Drawn]) -> Document:
     def pictures(section: str) -> tuple[Picture, ...]:
         return tuple(d.picture for d in drawn if d.figure.section == section and d.panels)
 
+    own = additions.tables(analysis)
     verdict = replace(first_screen(analysis), pictures=pictures("answer"))
     sections = [
         Section("picture", "The picture", pictures("picture"), "every repeat of every setting"),
@@ -66,7 +60,7 @@ def document(analysis: Analysis, drawn: list[Drawn]) -> Document:
         Section(
             "policies",
             "What durability costs",
-            (*policies.tables(analysis), *pictures("policies")),
+            (*_of("policies", own), *pictures("policies")),
         ),
         Section("where", "Where the time goes", pictures("where")),
         _interval(analysis),
@@ -78,8 +72,8 @@ def document(analysis: Analysis, drawn: list[Drawn]) -> Document:
         Section("effects", "What matters, and what it costs", pictures("effects")),
         _checks(analysis),
         _coverage(analysis, drawn, pictures),
-        _study(analysis, pictures),
-        _machine(analysis),
+        _study(analysis, own, pictures),
+        _machine(analysis, own),
     ]
     if not verdict.pictures:
         # Nothing is seen at once: so the first look is at the figures and tables themselves.
@@ -156,29 +150,16 @@ def _coverage(analysis: Analysis, drawn: list[Drawn], pictures: Pictures) -> Sec
     return Section("coverage", "Coverage and design", tuple(blocks), note)
 
 
-def _study(analysis: Analysis, pictures: Pictures) -> Section:
-    """The tables of the study that this run is of, or that its files are of."""
-    durable = not durability.applies(analysis)
-    blocks: list[Block] = [*published.tables(analysis), *pictures("study")]
-    if durable:
-        title = "The original’s figures, with its definitions"
-        blocks.append(Fold(title, (Text(durability.WRONG), *pictures("legacy"))))
-    several = parts(analysis) if original(analysis) else []
-    for part in several:
-        twins = (corrected.streams_table(part.result), corrected.codec_table(part.result))
-        title = "Legacy definitions" + (f" · {part.title}" if len(several) > 1 else "")
-        text = Code("Legacy tables", legacy.text(part.legacy))
-        blocks += [
-            *_named(twins, part.title if len(several) > 1 else ""),
-            Fold(title, (Text(legacy.WRONG), text)),
-        ]
-    title = "The original study" if original(analysis) or durable else "Further tables"
-    return Section("study", title, tuple(blocks))
+def _study(analysis: Analysis, own: list[Table], pictures: Pictures) -> Section:
+    """What a shipped study says of this run, or of files that answer its question."""
+    folds = additions.folds(analysis, pictures)
+    title = "The original study" if folds or analysis.run.origin == "imported" else "Further tables"
+    return Section("study", title, (*_of("study", own), *pictures("study"), *folds))
 
 
-def _machine(analysis: Analysis) -> Section:
+def _machine(analysis: Analysis, own: list[Table]) -> Section:
     run = analysis.run
-    tables = (*mounted.tables(analysis), facts.runs_table(run), facts.machine_table(run))
+    tables = (*_of("machine", own), facts.runs_table(run), facts.machine_table(run))
     blocks: tuple[Block, ...] = (
         Text("To repeat it:"),
         Code("Command", shlex.join(run.command), "sh"),
@@ -189,10 +170,8 @@ def _machine(analysis: Analysis) -> Section:
     return Section("machine", "Machine", blocks, note)
 
 
-def _named(tables: Iterable[Table | None], where: str) -> list[Table]:
-    """The same, of one of several storages."""
-    known = _known(tables)
-    return [replace(t, title=f"{t.title} · {where}") for t in known] if where else known
+def _of(section: str, tables: Iterable[Table]) -> list[Table]:
+    return [table for table in tables if table.section == section]
 
 
 def _known(tables: Iterable[Table | None]) -> list[Table]:

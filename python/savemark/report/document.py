@@ -59,6 +59,8 @@ class Table:
     note: str = ""
     groups: list[tuple[str, int]] = field(default_factory=list)
     sortable: bool = False
+    section: str = "study"  # of the report, where a study adds the table
+    brief: bool = False  # whether a terminal shows it, too
 
 
 @dataclass(frozen=True, slots=True)

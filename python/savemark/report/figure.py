@@ -31,14 +31,14 @@ class Figure:
     draw: Callable[[Analysis], list[Panel]]
     order: int = 50
     # Why it does not apply to this run (None if it does): too few factors, another workload.
-    applies: Callable[[Analysis], str | None] = lambda _: None
+    why_not: Callable[[Analysis], str | None] = lambda _: None
     columns: int = 2  # panels side by side, on a wide page and in the file
     wide: bool = False  # too wide for a narrow screen: scrolled there, not shrunk
     apart: bool = False  # one file per panel, named after its title
 
     def absent(self, analysis: Analysis) -> str | None:
         """Why it cannot be drawn from these records, or None."""
-        if why := self.applies(analysis):
+        if why := self.why_not(analysis):
             return why
         rows = analysis.frame
         lacks = [

@@ -11,7 +11,7 @@ from rich.text import Text
 from savemark.advice.verdict import State
 from savemark.checks import Verdict
 from savemark.records import Run
-from savemark.report import answers, blocked, expecting, fitting, io500, published, stopping
+from savemark.report import additions, answers, blocked, expecting, fitting, io500, stopping
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.document import Message, Number, Spoken
 from savemark.report.facts import ceiling_list, headline
@@ -125,7 +125,8 @@ def _tables(console: Console, analysis: Analysis) -> None:
     some = (settings if analysis.parts else whole)(analysis)
     tables = [] if io500.scored(analysis) else list(some)
     ends = [_target(console, analysis, result, tables) for result in analysis.results]
-    for each in [*io500.tables(analysis), *published.short(analysis)]:
+    brief = [table for table in additions.tables(analysis) if table.brief]
+    for each in [*io500.tables(analysis), *brief]:
         _print(console, each.title, "bold")
         print_table(console, each)
         console.print()

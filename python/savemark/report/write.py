@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from savemark import escape, files
+from savemark import files
 from savemark.errors import refused
 from savemark.records import Run, export, write_timelines
-from savemark.report import blocked, contents, io500, legacy, render, settings
+from savemark.report import additions, blocked, contents, io500, render, settings
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.csv import write_csv
 from savemark.report.facts import ceiling_list
@@ -16,7 +16,6 @@ from savemark.report.figures import all_figures
 from savemark.report.html import html
 from savemark.report.markdown import markdown
 from savemark.report.pixels import Pixels
-from savemark.report.study import original, parts
 
 # How a page of ours begins.
 MARKER, HEAD = b'<meta name="generator" content="savemark">', 4096
@@ -59,7 +58,7 @@ def _figures(analysis: Analysis, folder: Path, pixels: Pixels) -> list[Drawn]:
 
 
 def _figure(analysis: Analysis, figure: Figure, folder: Path, pixels: Pixels) -> Drawn:
-    if other := figure.applies(analysis):
+    if other := figure.why_not(analysis):
         return Drawn(figure, [], [], other, quiet=True)
     why = figure.absent(analysis)
     panels = [] if why else figure.draw(analysis)
@@ -68,7 +67,7 @@ def _figure(analysis: Analysis, figure: Figure, folder: Path, pixels: Pixels) ->
     drawings = [render.draw(panel, f"{figure.name}{i}") for i, panel in enumerate(panels)]
     named = {figure.name: drawings}
     if figure.apart:
-        named = {f"{figure.name}_{safe(each.title)}": [each] for each in drawings}
+        named = {f"{figure.name}_{files.safe(each.title)}": [each] for each in drawings}
     for name, panel_set in named.items():
         file = folder / f"{name}.svg"
         files.write_text(file, render.alone(panel_set, figure.columns))
@@ -94,12 +93,5 @@ def _tables(analysis: Analysis, folder: Path) -> None:
         | {"cause": f.cause, "fix": f.fix}
         for f in analysis.findings
     ])  # fmt: skip
-    for part in parts(analysis) if original(analysis) else ():
-        name = f"legacy_{safe(part.title)}.txt"
-        text = escape.printable(legacy.text(part.legacy))
+    for name, text in additions.files(analysis).items():
         files.write_text(folder / name, text)
-
-
-def safe(label: str) -> str:
-    """A label as part of a file name."""
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in label).strip(".") or "target"

@@ -11,7 +11,8 @@ SHIPPED = Path(__file__).parent.parent / "studies"
 
 def shipped() -> dict[str, Path]:
     """Return the studies that come with savemark, by name."""
-    return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
+    found = {path.parent.name: path for path in SHIPPED.glob("*/study.yaml")}
+    return {name.replace("_", "-"): found[name] for name in sorted(found)}
 
 
 def source(name: str) -> str:

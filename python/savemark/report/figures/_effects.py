@@ -8,7 +8,7 @@ from savemark.report.analysis import Analysis
 from savemark.report.effects import missing
 
 
-def applies(analysis: Analysis) -> str | None:
+def why_not(analysis: Analysis) -> str | None:
     """Effects need two factors and every cell of the design."""
     if analysis.parts:
         return "the parts of this study have other factors each"

@@ -1,4 +1,4 @@
-"""What the panels of a grid cannot pass: the drives' ceilings, and the links of the GPUs."""
+"""The panels of a grid: their heads, the ceilings of drives in them, and the links of GPUs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from savemark.gpus import gpu_count
 from savemark.report.analysis import Analysis
 from savemark.report.factors import TARGET, Roles
-from savemark.report.figures._grid_places import column_of, row_of
 from savemark.stats.bus import Bus, bus
 from savemark.stats.ceilings import SIDES
 
@@ -85,3 +84,13 @@ def _sets(analysis: Analysis, found: Roles) -> dict[tuple[str, str], str]:
         place = dict(zip(names, levels, strict=True))
         sets[row_of(found, place), column_of(found, place)] = str(place.get(GPUS, fixed))
     return sets
+
+
+def row_of(found: Roles, place: dict[str, str]) -> str:
+    """Return the head of the row that a setting belongs to."""
+    return f"{found.row.title} {found.row.shown(place[found.row.name])}" if found.row else ""
+
+
+def column_of(found: Roles, place: dict[str, str]) -> str:
+    """Return the head of its column."""
+    return ", ".join(f"{f.title} {f.shown(place[f.name])}" for f in found.columns)

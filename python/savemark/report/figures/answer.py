@@ -25,9 +25,9 @@ LOOKS = {"save": "first", "write": "first", "restore": "second", "read": "second
 LIMIT = "limit"
 
 
-def applies(analysis: Analysis) -> str | None:
+def why_not(analysis: Analysis) -> str | None:
     """Settings of one or two factors that move bytes."""
-    if why := times.applies(analysis):
+    if why := times.why_not(analysis):
         return why
     cells = [cell for result in analysis.results for cell in result.cells]
     shown = [phase for cell in cells for phase in cell.phases.values()]
@@ -137,15 +137,18 @@ def _limit(limit: Limit, what: str, of: str) -> dict[str, Any]:
     return {"rate": limit.rate / 1e9, "low": low / 1e9, "high": high / 1e9, "tip": tip}
 
 
-FIGURE = Figure(
-    name="answer",
-    section="answer",
-    title="Speed of the leading settings",
-    caption="Each mark is one repeat, the bar through them the median. The purple bar is what the "
-    "setting could reach at most, the median of what was measured beside it in this run; the line "
-    "through it is its interval, as its repeats scatter, too. In brackets: the 95 % interval.",
-    needs=("setting", "phase", "elapsed_ns", "user_bytes"),
-    draw=draw,
-    order=1,
-    applies=applies,
+FIGURES = (
+    Figure(
+        name="answer",
+        section="answer",
+        title="Speed of the leading settings",
+        caption="Each mark is one repeat, the bar through them the median. The purple bar is what "
+        "the setting could reach at most, the median of what was measured beside it in this run; "
+        "the line through it is its interval, as its repeats scatter, too. In brackets: the 95 % "
+        "interval.",
+        needs=("setting", "phase", "elapsed_ns", "user_bytes"),
+        draw=draw,
+        order=1,
+        why_not=why_not,
+    ),
 )

@@ -9,7 +9,7 @@ import altair as alt
 from savemark.report.analysis import Analysis
 from savemark.report.effects import effects
 from savemark.report.figure import Figure, Panel, heading
-from savemark.report.figures._effects import applies
+from savemark.report.figures._effects import why_not
 from savemark.report.marks import WIDTH, inline, names_axis
 from savemark.report.palette import light
 
@@ -64,16 +64,18 @@ def _chart(parts: list[tuple[str, str, float]]) -> Any:
     return (bars + words).properties(width=WIDTH - 80, height=alt.Step(19))
 
 
-FIGURE = Figure(
-    name="effects",
-    section="effects",
-    title="What matters",
-    caption="How much of the variation of the times each factor explains by itself, how much needs "
-    "two factors to be known together, and how much is noise between repeats. A factor without a "
-    "visible bar may be set as you like; a large interaction means that the best level of one "
-    "factor depends on the other.",
-    needs=("setting", "phase", "elapsed_ns"),
-    draw=draw,
-    order=50,
-    applies=applies,
+FIGURES = (
+    Figure(
+        name="effects",
+        section="effects",
+        title="What matters",
+        caption="How much of the variation of the times each factor explains by itself, how much "
+        "needs two factors to be known together, and how much is noise between repeats. A factor "
+        "without a visible bar may be set as you like; a large interaction means that the best "
+        "level of one factor depends on the other.",
+        needs=("setting", "phase", "elapsed_ns"),
+        draw=draw,
+        order=50,
+        why_not=why_not,
+    ),
 )

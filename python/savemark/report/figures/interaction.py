@@ -11,7 +11,7 @@ from savemark.report.analysis import Analysis
 from savemark.report.effects import effects
 from savemark.report.factors import Factor, roles
 from savemark.report.figure import Figure, Panel, heading
-from savemark.report.figures._effects import applies, cells
+from savemark.report.figures._effects import cells, why_not
 from savemark.report.marks import WIDTH, inline, seconds_scale, ticks
 from savemark.report.palette import level_scale
 
@@ -68,16 +68,18 @@ def _chart(analysis: Analysis, phase: str, across: Factor, line: Factor) -> Any:
     return alt.layer(*layers).properties(width=WIDTH - 20, height=240)
 
 
-FIGURE = Figure(
-    name="interaction",
-    section="effects",
-    title="The strongest interaction",
-    caption="Mean time of two factors together, over all else. Where the marks of each colour keep "
-    "the same distances from left to right, one may be chosen without looking at the other; where "
-    "they close up, spread or cross, choose both together. In brackets: the share of the variation "
-    "that only the pair explains.",
-    needs=("setting", "phase", "elapsed_ns"),
-    draw=draw,
-    order=52,
-    applies=applies,
+FIGURES = (
+    Figure(
+        name="interaction",
+        section="effects",
+        title="The strongest interaction",
+        caption="Mean time of two factors together, over all else. Where the marks of each colour "
+        "keep the same distances from left to right, one may be chosen without looking at the "
+        "other; where they close up, spread or cross, choose both together. In brackets: the share "
+        "of the variation that only the pair explains.",
+        needs=("setting", "phase", "elapsed_ns"),
+        draw=draw,
+        order=52,
+        why_not=why_not,
+    ),
 )

@@ -16,7 +16,7 @@ from savemark.report.palette import level_scale
 UNITS = {"Bandwidth": "GiB/s", "Rate": "kIOPS"}
 
 
-def applies(analysis: Analysis) -> str | None:
+def why_not(analysis: Analysis) -> str | None:
     """Why there is nothing to draw, or None."""
     return None if scored(analysis) else "it belongs to IO500"
 
@@ -68,15 +68,17 @@ def _marks(analysis: Analysis, each: Scored, unit: str) -> list[dict[str, Any]]:
     return sorted(marks, key=lambda mark: list(PHASES).index(mark["phase"]))
 
 
-FIGURE = Figure(
-    name="io500",
-    section="picture",
-    title="The twelve phases of IO500",
-    caption="Each mark is one run; hover or tap it for its number. The score is the root of the "
-    "geometric means of both panels’ lines, so twice as much in one line of the left counts as "
-    "much as four times as much in one of the right.",
-    needs=("phase", "elapsed_ns"),
-    draw=draw,
-    order=5,
-    applies=applies,
+FIGURES = (
+    Figure(
+        name="io500",
+        section="picture",
+        title="The twelve phases of IO500",
+        caption="Each mark is one run; hover or tap it for its number. The score is the root of "
+        "the geometric means of both panels’ lines, so twice as much in one line of the left "
+        "counts as much as four times as much in one of the right.",
+        needs=("phase", "elapsed_ns"),
+        draw=draw,
+        order=5,
+        why_not=why_not,
+    ),
 )

@@ -54,14 +54,17 @@ def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     return spans(values, LOOKS, x, settings, analysis.short_title)
 
 
-FIGURE = Figure(
-    name="latency",
-    section="distributions",
-    title="Latency of one I/O",
-    caption="From the median to the largest I/O of a setting, fastest setting on top. Median and "
-    "99 % are those of the middle repeat, the largest is of all repeats. A long bar means that "
-    "some I/Os waited far longer than most; high medians with many streams are queueing, no fault.",
-    needs=("setting", "phase", "latency_p50_ns", "latency_p99_ns", "latency_max_ns"),
-    draw=each_phase(chart),
-    order=40,
+FIGURES = (
+    Figure(
+        name="latency",
+        section="distributions",
+        title="Latency of one I/O",
+        caption="From the median to the largest I/O of a setting, fastest setting on top. Median "
+        "and 99 % are those of the middle repeat, the largest is of all repeats. A long bar means "
+        "that some I/Os waited far longer than most; high medians with many streams are queueing, "
+        "no fault.",
+        needs=("setting", "phase", "latency_p50_ns", "latency_p99_ns", "latency_max_ns"),
+        draw=each_phase(chart),
+        order=40,
+    ),
 )

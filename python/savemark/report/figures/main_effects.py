@@ -10,7 +10,7 @@ import polars as pl
 from savemark.report.analysis import Analysis
 from savemark.report.factors import Factor
 from savemark.report.figure import Figure, Panel, heading
-from savemark.report.figures._effects import applies, cells
+from savemark.report.figures._effects import cells, why_not
 from savemark.report.marks import inline, seconds_scale, ticks
 from savemark.report.palette import light
 
@@ -71,17 +71,20 @@ def _factor(table: pl.DataFrame, factor: Factor, unit: str, y: alt.Y) -> Any:
     return alt.layer(*layers).properties(width=max(80, 34 * len(order)), height=200)
 
 
-FIGURE = Figure(
-    name="main_effects",
-    section="effects",
-    title="What each level does",
-    caption="A dot is the median time of one setting, the bar the mean over all settings with that "
-    "level (times are averaged, never ratios; every level meets the same others, so the bars "
-    "compare like with like). Dots far apart under one level: the other factors matter more.",
-    needs=("setting", "phase", "elapsed_ns"),
-    draw=draw,
-    order=51,
-    applies=applies,
-    columns=1,
-    wide=True,
+FIGURES = (
+    Figure(
+        name="main_effects",
+        section="effects",
+        title="What each level does",
+        caption="A dot is the median time of one setting, the bar the mean over all settings with "
+        "that level (times are averaged, never ratios; every level meets the same others, so the "
+        "bars compare like with like). Dots far apart under one level: the other factors matter "
+        "more.",
+        needs=("setting", "phase", "elapsed_ns"),
+        draw=draw,
+        order=51,
+        why_not=why_not,
+        columns=1,
+        wide=True,
+    ),
 )

@@ -69,14 +69,16 @@ def _chart(values: list[dict[str, Any]]) -> Any:
     return (one + quiet.encode(x=x, y=y) + dots).properties(width=WIDTH, height=180)
 
 
-FIGURE = Figure(
-    name="order",
-    section="coverage",
-    title="In the order of the run",
-    caption="Each mark is one trial, divided by the median of its own setting. Without drift the "
-    "marks scatter evenly around 1 from left to right; a slope or a step means that the machine "
-    "changed while it was measured.",
-    needs=("position", "setting", "phase", "elapsed_ns"),
-    draw=each_phase(chart),
-    order=60,
+FIGURES = (
+    Figure(
+        name="order",
+        section="coverage",
+        title="In the order of the run",
+        caption="Each mark is one trial, divided by the median of its own setting. Without drift "
+        "the marks scatter evenly around 1 from left to right; a slope or a step means that the "
+        "machine changed while it was measured.",
+        needs=("position", "setting", "phase", "elapsed_ns"),
+        draw=each_phase(chart),
+        order=60,
+    ),
 )

@@ -19,7 +19,7 @@ NAMED = 7
 FRONT, BEATEN = "unbeaten", "beaten in both"
 
 
-def applies(analysis: Analysis) -> str | None:
+def why_not(analysis: Analysis) -> str | None:
     """Speed is traded for cost within one kind of work."""
     return "the parts of this study do unlike work" if analysis.parts else None
 
@@ -86,14 +86,17 @@ def _chart(costs: list[tuple[Cell, float, float]], title: str) -> Any:
     return (marks + names).properties(width=WIDTH, height=240)
 
 
-FIGURE = Figure(
-    name="pareto",
-    section="effects",
-    title="What speed costs",
-    caption="A mark is one setting: to the left is faster, lower is cheaper. A diamond is a "
-    "setting that no other beats in both; anything else wastes time or what is on the other axis.",
-    needs=("setting", "phase", "elapsed_ns", "cpu_user_ns"),
-    draw=draw,
-    order=55,
-    applies=applies,
+FIGURES = (
+    Figure(
+        name="pareto",
+        section="effects",
+        title="What speed costs",
+        caption="A mark is one setting: to the left is faster, lower is cheaper. A diamond is a "
+        "setting that no other beats in both; anything else wastes time or what is on the other "
+        "axis.",
+        needs=("setting", "phase", "elapsed_ns", "cpu_user_ns"),
+        draw=draw,
+        order=55,
+        why_not=why_not,
+    ),
 )

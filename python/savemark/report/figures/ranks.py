@@ -65,21 +65,23 @@ def _chart(rows: pl.DataFrame) -> Any:
     return (line + spread + dots).properties(width=WIDTH - 40, height=190)
 
 
-def applies(analysis: Analysis) -> str | None:
+def why_not(analysis: Analysis) -> str | None:
     """Only several ranks can be told apart."""
     return "no trial ran on several ranks" if analysis.ranks.is_empty() else None
 
 
-FIGURE = Figure(
-    name="ranks",
-    section="distributions",
-    title="Time of each rank",
-    caption="Time until a rank had done its part over that of the median rank of the same trial: "
-    "the median of all repeats, and from the least to the most, in the colour of its node. All "
-    "settings with most ranks together. A rank above the others in each repeat keeps them waiting; "
-    "a step between nodes is a slow node, link or storage target.",
-    needs=("setting", "phase"),
-    draw=draw,
-    order=42,
-    applies=applies,
+FIGURES = (
+    Figure(
+        name="ranks",
+        section="distributions",
+        title="Time of each rank",
+        caption="Time until a rank had done its part over that of the median rank of the same "
+        "trial: the median of all repeats, and from the least to the most, in the colour of its "
+        "node. All settings with most ranks together. A rank above the others in each repeat keeps "
+        "them waiting; a step between nodes is a slow node, link or storage target.",
+        needs=("setting", "phase"),
+        draw=draw,
+        order=42,
+        why_not=why_not,
+    ),
 )

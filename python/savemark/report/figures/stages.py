@@ -26,7 +26,7 @@ COLOURS |= {"fetch": "first", "freeze": "limit", "verify": "fourth"}
 SPARE = ("limit", "quiet", "fourth", "third")
 
 
-def applies(analysis: Analysis) -> str | None:
+def why_not(analysis: Analysis) -> str | None:
     """A bar of one part says nothing."""
     names = [c for c in analysis.frame.columns if c.startswith("stage_")]
     used = [c for c in names if int(analysis.frame[c].sum()) > 0]
@@ -72,15 +72,17 @@ def _values(rows: pl.DataFrame, columns: dict[str, str]) -> list[dict[str, Any]]
     return values
 
 
-FIGURE = Figure(
-    name="stages",
-    section="where",
-    title="Wall time by stage",
-    caption="A bar is one setting; its parts follow each other on the clock and add up to its time "
-    "(mean of the repeats, at the end of the bar), fastest on top. Work that overlaps (encoding "
-    "while writing) is one stage; the next figure takes it apart.",
-    needs=("setting", "phase", "elapsed_ns", "stage_transfer_ns"),
-    draw=each_phase(chart),
-    order=20,
-    applies=applies,
+FIGURES = (
+    Figure(
+        name="stages",
+        section="where",
+        title="Wall time by stage",
+        caption="A bar is one setting; its parts follow each other on the clock and add up to its "
+        "time (mean of the repeats, at the end of the bar), fastest on top. Work that overlaps "
+        "(encoding while writing) is one stage; the next figure takes it apart.",
+        needs=("setting", "phase", "elapsed_ns", "stage_transfer_ns"),
+        draw=each_phase(chart),
+        order=20,
+        why_not=why_not,
+    ),
 )

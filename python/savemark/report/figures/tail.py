@@ -9,7 +9,7 @@ import polars as pl
 
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
-from savemark.report.figures._grid import applies as grid_applies
+from savemark.report.figures.grids import why_not as grid_why_not
 from savemark.report.marks import fastest, spans
 from savemark.report.words import seconds
 from savemark.stats import TargetResult
@@ -17,9 +17,9 @@ from savemark.stats import TargetResult
 ENDS = {"first worker": ("first", "circle"), "last worker": ("limit", "triangle-right")}
 
 
-def applies(analysis: Analysis) -> str | None:
+def why_not(analysis: Analysis) -> str | None:
     """The grids show first and last where there are many factors."""
-    return None if grid_applies(analysis) else "the grids of first and last show it"
+    return None if grid_why_not(analysis) else "the grids of first and last show it"
 
 
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
@@ -50,15 +50,17 @@ def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     return spans(values, ENDS, x, order, analysis.short_title)
 
 
-FIGURE = Figure(
-    name="tail",
-    section="distributions",
-    title="First and last worker",
-    caption="When the first and the last worker had ended, as a share of the phase (medians), "
-    "fastest setting on top. A long bar is a tail: most workers waited for a few. What is right of "
-    "the last worker is flush and commit.",
-    needs=("setting", "phase", "first_done_ns", "last_done_ns"),
-    draw=each_phase(chart),
-    order=41,
-    applies=applies,
+FIGURES = (
+    Figure(
+        name="tail",
+        section="distributions",
+        title="First and last worker",
+        caption="When the first and the last worker had ended, as a share of the phase (medians), "
+        "fastest setting on top. A long bar is a tail: most workers waited for a few. What is "
+        "right of the last worker is flush and commit.",
+        needs=("setting", "phase", "first_done_ns", "last_done_ns"),
+        draw=each_phase(chart),
+        order=41,
+        why_not=why_not,
+    ),
 )

@@ -19,7 +19,7 @@ PARTS = {"sync": "second", "other I/O": "first", "computing and waiting": "third
 COLUMNS = ("thread_io_ns", "thread_sync_ns", "worker_count", "elapsed_ns")
 
 
-def applies(analysis: Analysis) -> str | None:
+def why_not(analysis: Analysis) -> str | None:
     """It is about phases that do more than I/O."""
     column = analysis.frame["thread_io_ns"]
     return "no I/O time of threads is recorded" if column.null_count() == len(column) else None
@@ -62,15 +62,17 @@ def _places(factor: Factor) -> dict[str, int]:
     return {level: place for place, level in enumerate(factor.levels)}
 
 
-FIGURE = Figure(
-    name="thread_io",
-    section="where",
-    title="I/O time of the threads",
-    caption="A bar is all the time that the threads had (threads × wall time, at its end): what "
-    "they spent in sync, in other I/O (waiting for another thread’s sync may be in it), and with "
-    "anything else. All of it is thread-seconds, so the parts can be compared.",
-    needs=COLUMNS,
-    draw=each_phase(chart),
-    order=31,
-    applies=applies,
+FIGURES = (
+    Figure(
+        name="thread_io",
+        section="where",
+        title="I/O time of the threads",
+        caption="A bar is all the time that the threads had (threads × wall time, at its end): "
+        "what they spent in sync, in other I/O (waiting for another thread’s sync may be in it), "
+        "and with anything else. All of it is thread-seconds, so the parts can be compared.",
+        needs=COLUMNS,
+        draw=each_phase(chart),
+        order=31,
+        why_not=why_not,
+    ),
 )

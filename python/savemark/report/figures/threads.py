@@ -19,7 +19,7 @@ COLOURS = ("second", "fourth", "first")
 COLUMNS = tuple(f"thread_{part}_ns" for part in PARTS)
 
 
-def applies(analysis: Analysis) -> str | None:
+def why_not(analysis: Analysis) -> str | None:
     """A bar of one part says nothing."""
     used = [c for c in COLUMNS if c in analysis.frame.columns and analysis.frame[c].sum() > 0]
     if not used:
@@ -51,15 +51,17 @@ def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
     return shares(values, analysis.short_title, "share of the threads’ time", ("part", scale))
 
 
-FIGURE = Figure(
-    name="threads",
-    section="where",
-    title="Thread time",
-    caption="Time summed over the worker threads (at the end of the bar, in thread-seconds: not to "
-    "be compared with wall time), in the order of the figure above. A setting whose bar is mostly "
-    "codec is bound by the processor, one that mostly waits is bound by the storage.",
-    needs=("setting", "phase", *COLUMNS),
-    draw=each_phase(chart),
-    order=30,
-    applies=applies,
+FIGURES = (
+    Figure(
+        name="threads",
+        section="where",
+        title="Thread time",
+        caption="Time summed over the worker threads (at the end of the bar, in thread-seconds: "
+        "not to be compared with wall time), in the order of the figure above. A setting whose bar "
+        "is mostly codec is bound by the processor, one that mostly waits is bound by the storage.",
+        needs=("setting", "phase", *COLUMNS),
+        draw=each_phase(chart),
+        order=30,
+        why_not=why_not,
+    ),
 )

@@ -119,15 +119,17 @@ def _chart(values: list[dict[str, Any]], line: Factor | None) -> Any:
     return chart.properties(width=WIDTH, height=220)
 
 
-FIGURE = Figure(
-    name="timeline",
-    section="distributions",
-    title="Throughput over time",
-    caption="The fastest setting of each codec (or of what else the colours tell): the middle "
-    "repeat strong, the others faint. A level line is what a steady device looks like; a step "
-    "down is a full cache, an exhausted burst credit or another user. Phases shorter than two "
-    "intervals have no line.",
-    needs=("phase", "elapsed_ns"),
-    draw=each_phase(chart),
-    order=45,
+FIGURES = (
+    Figure(
+        name="timeline",
+        section="distributions",
+        title="Throughput over time",
+        caption="The fastest setting of each codec (or of what else the colours tell): the middle "
+        "repeat strong, the others faint. A level line is what a steady device looks like; a step "
+        "down is a full cache, an exhausted burst credit or another user. Phases shorter than two "
+        "intervals have no line.",
+        needs=("phase", "elapsed_ns"),
+        draw=each_phase(chart),
+        order=45,
+    ),
 )

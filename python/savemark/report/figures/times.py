@@ -20,7 +20,7 @@ from savemark.stats.ceilings import SIDES
 ONLY = Factor("setting", ("the only setting",), False)
 
 
-def applies(analysis: Analysis) -> str | None:
+def why_not(analysis: Analysis) -> str | None:
     """Two factors fit one panel; more make a grid."""
     if analysis.parts or analysis.counted:
         return "speeds are drawn, part by part"
@@ -149,17 +149,19 @@ def _ceiling(top: list[dict[str, Any]], scale: alt.Scale) -> list[alt.Chart]:
     ]
 
 
-FIGURE = Figure(
-    name="times",
-    section="picture",
-    title="Time of every setting",
-    caption="Each mark is one repeat, the bar across it the median; hover or tap a mark for its "
-    "trial. The dashed line is the time that the disk’s ceiling, measured in this run, allows for "
-    "uncompressed bytes; it is not drawn where a setting without a codec was faster. Thin lines "
-    "join medians of numbers, never of categories; streams 0 is a different archive and stays "
-    "apart.",
-    needs=("setting", "phase", "elapsed_ns"),
-    draw=each_phase(chart),
-    order=10,
-    applies=applies,
+FIGURES = (
+    Figure(
+        name="times",
+        section="picture",
+        title="Time of every setting",
+        caption="Each mark is one repeat, the bar across it the median; hover or tap a mark for "
+        "its trial. The dashed line is the time that the disk’s ceiling, measured in this run, "
+        "allows for uncompressed bytes; it is not drawn where a setting without a codec was "
+        "faster. Thin lines join medians of numbers, never of categories; streams 0 is a different "
+        "archive and stays apart.",
+        needs=("setting", "phase", "elapsed_ns"),
+        draw=each_phase(chart),
+        order=10,
+        why_not=why_not,
+    ),
 )
