@@ -111,7 +111,7 @@ def fake_report():
     """A report that needs no real records."""
     module = types.ModuleType("savemark.report")
     module.build = lambda run, **_: run.folder / "report.html"
-    module.terminal = lambda run, console, **_: console.print("the table")
+    module.show = lambda run, console, **_: console.print("the table")
     module.summary = lambda run, **_: {"run": str(run.folder), "valid": False}
     return module
 

@@ -10,10 +10,10 @@ import pytest
 from made_run import Made, make_run
 from savemark.report.analysis import analyse
 from savemark.report.csv import write_csv
-from savemark.report.digest import of
 from savemark.report.facts import ceilings_table
+from savemark.report.json import of
 from savemark.report.settings import records, settings, table
-from savemark.report.words import gbs
+from savemark.report.text import gbs
 
 RANGE = re.compile(r"\[([\d.]+) ([\d.]+)\]")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from savemark.errors import SavemarkError
-from savemark.report import build, settings, summary, terminal
+from savemark.report import build, settings, show, summary
 from savemark.report.analysis import analyse
 from savemark.report.figures import all_figures
 from savemark.report.verdict import decision
@@ -198,7 +198,7 @@ def test_terminal_page_and_json_say_the_same(measured, capsys):
     page = build(measured).read_text()
     assert "Every setting on a, names" in page
     assert "CPU µs/op" in page
-    terminal(measured, Console(width=120, highlight=False))
+    show(measured, Console(width=120, highlight=False))
     shown = capsys.readouterr().out
     assert "op/s, IOPS: operations per second" in shown
     assert shown.index("names") < shown.index("reads")

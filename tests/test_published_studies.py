@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from made_grid import make_grid
-from savemark.report import build, fitting, terminal
+from savemark.report import build, fitting, show
 from savemark.report.additions import tables
 from savemark.report.analysis import analyse
 from savemark.report.figures import all_figures
@@ -282,7 +282,7 @@ def test_a_kept_file_is_forecast_once(tmp_path):
 
 def on_screen(folder, width):
     console = Console(file=io.StringIO(), width=width)
-    terminal(folder, console)
+    show(folder, console)
     return console.file.getvalue()
 
 

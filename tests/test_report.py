@@ -41,7 +41,7 @@ def page(quick):
 
 def screen(folder, width=100):
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    report.terminal(folder, console)
+    report.show(folder, console)
     return console.file.getvalue()
 
 

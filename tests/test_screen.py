@@ -36,7 +36,7 @@ RACES = {
 
 def screen(folder, width=80):
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    report.terminal(folder, console)
+    report.show(folder, console)
     return console.file.getvalue()
 
 

@@ -58,7 +58,7 @@ def screen(folder: Path, width: int, *, show_blocked: bool = False) -> str:
     from savemark import report
 
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
-    report.terminal(folder, console, show_blocked=show_blocked)
+    report.show(folder, console, show_blocked=show_blocked)
     return console.file.getvalue()
 
 

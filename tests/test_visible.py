@@ -215,7 +215,7 @@ def test_a_run_of_any_tool_can_be_forbidden_whole(tool, tmp_path, monkeypatch):
     from savemark.report.figures import all_figures
     from savemark.report.html import html
     from savemark.report.markdown import markdown
-    from savemark.report.screen import show
+    from savemark.report.terminal import show
 
     readings, _ = gather([str(Path(__file__).parent / "data" / tool)])
     folder = write_folder(readings, tmp_path / "run", head(datetime.now().astimezone()), [])

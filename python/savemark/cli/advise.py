@@ -182,7 +182,7 @@ def _bandwidth(
     if not results:
         raise usage("the interval needs a save bandwidth", "--save-bandwidth 25GB/s, or a run")
     from savemark.advice.best import best
-    from savemark.report.words import both
+    from savemark.report.text import both
 
     if len(results) > 1:
         labels = both([f"{result.label} {result.cells[0].given}".strip() for result in results])

@@ -53,7 +53,7 @@ def command(
         echo(json.dumps(summary))
         return judged(summary)
 
-    report.terminal(run, terminal(), show_blocked=show_blocked)
+    report.show(run, terminal(), show_blocked=show_blocked)
     echo(f"report      {page}")
     return judged(summary)
 

@@ -213,7 +213,7 @@ def _show(outcome: Outcome, as_json: bool, strict: bool, show_blocked: bool) -> 
     if as_json:
         echo(json.dumps(summary))
     else:
-        report.terminal(run, terminal(), show_blocked=show_blocked)
+        report.show(run, terminal(), show_blocked=show_blocked)
         echo(f"report      {page}")
     return _exit_code(outcome) or judged(summary, strict=strict)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from savemark.records import Run
 
-__all__ = ["build", "summary", "terminal"]
+__all__ = ["build", "show", "summary"]
 
 
 def build(run: Path | Run, *, show_blocked: bool = False) -> Path:
@@ -20,15 +20,15 @@ def build(run: Path | Run, *, show_blocked: bool = False) -> Path:
     return write(run, show_blocked=show_blocked)
 
 
-def terminal(run: Path | Run, console: Console, *, show_blocked: bool = False) -> None:
+def show(run: Path | Run, console: Console, *, show_blocked: bool = False) -> None:
     """Print the result as a table; quick, it draws nothing."""
-    from savemark.report.screen import show
+    from savemark.report.terminal import show as show_result
 
-    show(run, console, show_blocked=show_blocked)
+    show_result(run, console, show_blocked=show_blocked)
 
 
 def summary(run: Path | Run, *, show_blocked: bool = False) -> dict[str, Any]:
     """Return the result as data that JSON can hold; blocked numbers are null unless shown."""
-    from savemark.report.digest import digest
+    from savemark.report.json import digest
 
     return digest(run, show_blocked=show_blocked)

@@ -11,8 +11,8 @@ from savemark.advice.best import GOALS, PHASES, Best, best, costs, stored, trade
 from savemark.advice.plan import Choice, Job, asynchronous, choices, needed
 from savemark.report.document import Datum, Line, Table
 from savemark.report.grid import labelled, print_table
+from savemark.report.text import binary, both, gbs, needed_gbs, planned, seconds, sold, tenth
 from savemark.report.verdict import why_none
-from savemark.report.words import binary, both, gbs, seconds
 from savemark.stats import TOTAL, Cell, PhaseStat, TargetResult
 
 
@@ -155,7 +155,7 @@ def show_job(job: Job, source: str, console: Console) -> None:
     found, behind = choices(job), asynchronous(job)
     optimal = found[0]
     console.print(Text("How often to save", "bold"))
-    labelled(console, "state", f"{size(job.state)}; a failure every {span(job.mtbf)}")
+    labelled(console, "state", f"{sold(job.state)}; a failure every {planned(job.mtbf)}")
     labelled(
         console,
         "bandwidth",
@@ -164,8 +164,8 @@ def show_job(job: Job, source: str, console: Console) -> None:
     labelled(
         console,
         "times",
-        f"a save takes {span(job.save_s)}; from a failure to work again {span(job.recovery_s)} "
-        f"({span(job.restart)} to detect and start, the rest reading)",
+        f"a save takes {planned(job.save_s)}; from a failure to work again "
+        f"{planned(job.recovery_s)} ({planned(job.restart)} to detect and start, the rest reading)",
     )
     console.print()
     labelled(console, "save every", _advice(optimal, behind), "green")
@@ -194,10 +194,10 @@ def show_job(job: Job, source: str, console: Console) -> None:
 
 
 def _advice(optimal: Choice, behind: Choice) -> str:
-    blocking = f"{span(optimal.tau)} where a save blocks: {_share(optimal.goodput)} useful time"
+    blocking = f"{planned(optimal.tau)} where a save blocks: {tenth(optimal.goodput)} useful time"
     if behind.goodput <= optimal.goodput:
         return blocking
-    return f"{blocking}; {span(behind.tau)} where it does not: {_share(behind.goodput)}"
+    return f"{blocking}; {planned(behind.tau)} where it does not: {tenth(behind.goodput)}"
 
 
 def _warnings(job: Job, behind: Choice) -> list[str]:
@@ -215,9 +215,9 @@ def _intervals(job: Job, found: list[Choice]) -> Table:
     lines = [
         Line([
             Datum(each.name),
-            Datum(span(each.tau), each.tau),
-            Datum(_share(each.goodput), each.goodput),
-            Datum(span(job.save_s if each.name != "asynchronous" else job.stall), 0.0),
+            Datum(planned(each.tau), each.tau),
+            Datum(tenth(each.goodput), each.goodput),
+            Datum(planned(job.save_s if each.name != "asynchronous" else job.stall), 0.0),
         ])
         for each in found
     ]  # fmt: skip
@@ -232,36 +232,6 @@ def _needed(job: Job) -> Table:
     for gpus in dict.fromkeys(each.gpus for each in rows):
         one, five = (each for each in rows if each.gpus == gpus)
         rates = (one.blocking, five.blocking, one.asynchronous, five.asynchronous)
-        data = [Datum(f"{gpus:,}", gpus), Datum(span(one.mtbf), one.mtbf)]
-        lines.append(Line(data + [Datum(_rate(rate), rate) for rate in rates]))
+        data = [Datum(f"{gpus:,}", gpus), Datum(planned(one.mtbf), one.mtbf)]
+        lines.append(Line(data + [Datum(needed_gbs(rate), rate) for rate in rates]))
     return Table("needed", "", heads, lines)
-
-
-def _rate(rate: float) -> str:
-    value = rate / 1e9
-    return f"{value:,.0f}" if value >= 20 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
-
-
-def _share(share: float) -> str:
-    return f"{share * 100:.1f} %"
-
-
-def size(count: float) -> str:
-    """Bytes as storage is sold: `5.68 TB`."""
-    for step, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
-        if count >= step:
-            return f"{count / step:.3g} {unit}"
-    return f"{count:.0f} B"
-
-
-def span(time: float) -> str:
-    """A time as people plan with: `19 min`, `3.1 h`, `42 s`, `8 ms`."""
-    if time >= 48 * 3600:
-        return f"{time / 86400:.1f} d"
-    if time >= 2 * 3600:
-        return f"{time / 3600:.1f} h"
-    if time >= 120:
-        return f"{time / 60:.1f} min" if time < 1200 else f"{time / 60:.0f} min"
-    if time >= 1 or time == 0:
-        return f"{time:.3g} s"
-    return f"{time * 1000:.3g} ms"

@@ -21,12 +21,12 @@ from savemark.records.naming import shown
 from savemark.records.run import Run
 from savemark.report import sides
 from savemark.report.analysis import Analysis, analyse
-from savemark.report.comparison import interval, p_text
+from savemark.report.comparison import interval
 from savemark.report.document import Datum, Line, Table, quantity
 from savemark.report.grid import print_table
 from savemark.report.markdown import table as markdown_table
+from savemark.report.text import gbs, p_text, two
 from savemark.report.visible import KEYS, forbidden
-from savemark.report.words import gbs, two
 from savemark.run.crosscheck import HEAD
 from savemark.run.phases import OF_PROCESS
 from savemark.stats.cells import BYTES, Key, unit_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from savemark.report.analysis import Analysis
+from savemark.report.text import gbs, seconds
 from savemark.report.visible import marked
-from savemark.report.words import gbs, seconds
 
 
 def phases(analysis: Analysis) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from savemark.report.document import Datum, Line, Table
-from savemark.report.words import (
+from savemark.report.text import (
     binds,
     counts,
     cpu,

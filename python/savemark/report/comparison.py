@@ -19,7 +19,7 @@ from savemark.report.document import Datum, Line, Table
 from savemark.report.grid import labelled, print_table
 from savemark.report.markdown import table as markdown_table
 from savemark.report.sides import Side, cell
-from savemark.report.words import both, gbs, seconds
+from savemark.report.text import both, change, gbs, p_text, seconds
 from savemark.stats.effect import Effect
 from savemark.stats.pairs import Pair, compare
 from savemark.stats.repeats import ALPHA, repeats_needed
@@ -202,19 +202,8 @@ def _line(pair: Pair, labels: bool) -> Line:
     return Line(data, tone=css)
 
 
-def change(ratio: float) -> str:
-    """`+3.2 %` for a ratio of 1.032."""
-    share = (ratio - 1) * 100
-    return f"{share:+.0f} %" if abs(share) >= 100 else f"{share:+.1f} %"
-
-
 def interval(ratio: Effect) -> str:
     """`[+1.0 +5.5]`, in per cent, or nothing."""
     if ratio.low is None or ratio.high is None:
         return "–"
     return f"[{change(ratio.low)[:-2]} {change(ratio.high)[:-2]}]"
-
-
-def p_text(p: float) -> str:
-    """A p value with the digits that matter."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"

@@ -11,7 +11,7 @@ from savemark.records.naming import setting, shown
 from savemark.report.analysis import Analysis
 from savemark.report.document import BLANK, Datum, Line, Table
 from savemark.report.stopping import sentence
-from savemark.report.words import binary, gbs, span
+from savemark.report.text import binary, gbs, span
 from savemark.stats import Ceiling, TargetResult
 from savemark.study.model import EVERY
 

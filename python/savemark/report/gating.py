@@ -20,12 +20,11 @@ from savemark.records.contract import CONTRACT, OPTION, differences
 from savemark.records.head import Race
 from savemark.records.naming import setting
 from savemark.report import sides
-from savemark.report.comparison import change, p_text
 from savemark.report.document import Datum, Line, Table
 from savemark.report.grid import labelled, print_table
 from savemark.report.markdown import table as markdown_table
 from savemark.report.sides import Side, cell
-from savemark.report.words import both, seconds
+from savemark.report.text import both, change, p_text, seconds, tolerance
 from savemark.stats.cells import Key
 from savemark.stats.gate import POWER, Gate, GateCell, Whole, gate
 from savemark.stats.turns import in_turns, repeats_for
@@ -257,7 +256,7 @@ def show(found: Judgement, console: Console) -> None:
 
 def headline(found: Judgement) -> str:
     """The verdict in one sentence."""
-    verdict, limit = found.gate, _limit(found.gate.limit)
+    verdict, limit = found.gate, tolerance(found.gate.limit)
     count = len(verdict.cells)
     of = f"{count} cells" if count > 1 else "1 cell"
     if lost := verdict.lost:
@@ -280,7 +279,7 @@ def _notes(found: Judgement) -> list[str]:
     if not verdict.noise_measured:
         notes.append(
             f"one baseline does not show how much runs differ from each other: "
-            f"{_limit(verdict.noise)} is assumed (--assume-noise, or what the blocks of these "
+            f"{tolerance(verdict.noise)} is assumed (--assume-noise, or what the blocks of these "
             "runs differ by, if that is more); five baselines measure it"
         )
     return notes + _blind(verdict)
@@ -288,7 +287,7 @@ def _notes(found: Judgement) -> list[str]:
 
 def _blind(verdict: Gate) -> list[str]:
     """What this gate would not find, and what would."""
-    notes, whole, twice = [], verdict.whole, _limit(2 * verdict.limit)
+    notes, whole, twice = [], verdict.whole, tolerance(2 * verdict.limit)
     if whole and whole.found < POWER:
         notes.append(
             f"weak test: a loss of {twice} in all cells would be found in only "
@@ -304,7 +303,7 @@ def _blind(verdict: Gate) -> list[str]:
     elif blind > 2 * verdict.limit:
         more = "more repeats" if verdict.in_turns else "more baselines or repeats"
         notes.append(
-            f"a loss in one cell alone is found reliably only from {_limit(blind)} on; "
+            f"a loss in one cell alone is found reliably only from {tolerance(blind)} on; "
             f"{more} or fewer cells find smaller ones"
         )
     return notes
@@ -319,25 +318,21 @@ def _remedy(verdict: Gate, needed: int | None) -> str:
     return f"{needed} baselines find it in 90, or {turns}"
 
 
-def _limit(share: float) -> str:
-    return f"{share * 100:.0f} %" if share >= 0.1 else f"{share * 100:.2g} %"
-
-
 def _how(found: Judgement) -> str:
     verdict = found.gate
     if verdict.in_turns:
         return (
-            f"A cell is lost if its time grew by more than {_limit(verdict.limit)} and p < 0.05 "
+            f"A cell is lost if its time grew by more than {tolerance(verdict.limit)} and p < 0.05 "
             f"(exact signed ranks of {verdict.repeats} repeats, one-sided, Holm), by itself or "
             f"with all cells together. {_together(verdict)}"
         )
     runs = f"{verdict.baselines} baseline runs" if verdict.baselines > 1 else "1 baseline run"
     shown = "measured" if verdict.noise_measured else "assumed"
     return (
-        f"A cell is lost if its time grew by more than {_limit(verdict.limit)} and p < 0.05 "
+        f"A cell is lost if its time grew by more than {tolerance(verdict.limit)} and p < 0.05 "
         f"(one-sided, over {len(verdict.cells)} cells, Holm), by itself, beside the others, or "
         f"with all cells together. {_together(verdict)} {runs.capitalize()}; noise between runs "
-        f"{_limit(verdict.noise)} ({shown})."
+        f"{tolerance(verdict.noise)} ({shown})."
     )
 
 

@@ -6,6 +6,7 @@ from savemark.advice import interval
 from savemark.checks.repeats import leader
 from savemark.report.analysis import Analysis
 from savemark.report.document import Datum, Line, Place, Table
+from savemark.report.text import duration
 
 # Where a reader starts from; the page has a field for each of the first two.
 STATE_BYTES = 100e9
@@ -42,7 +43,7 @@ def table(found: list[Place]) -> Table:
     lines = []
     for place in found:
         save, restore, tau, share = _numbers(place, STATE_BYTES, MTBF_S)
-        texts = [span_text(save), span_text(restore), span_text(tau), f"{share * 100:.1f} %"]
+        texts = [duration(save), duration(restore), duration(tau), f"{share * 100:.1f} %"]
         name = f"{place.label}, {place.setting}" if len(found) > 1 else place.setting
         lines.append(Line([Datum(name), *map(Datum, texts)]))
     return Table("interval", "Interval", heads, lines, NOTE)
@@ -54,16 +55,3 @@ NOTE = (
     "restore; the work stands still while a save runs. For asynchronous saves and what a larger "
     "job needs: savemark advise."
 )
-
-
-def span_text(seconds: float) -> str:
-    """A duration in the unit that keeps it readable; the page's script writes the same."""
-    for unit, size, most in (("s", 1, 60), ("min", 60, 3600), ("h", 3600, 129600)):
-        if seconds < most:
-            return f"{_digits(seconds / size, 2 if unit == 's' else 3)} {unit}"
-    return f"{_digits(seconds / 86400, 3)} d"
-
-
-def _digits(value: float, count: int) -> str:
-    text = f"{value:#.{count}g}".rstrip(".")
-    return f"{float(text):.0f}" if "e" in text else text

@@ -17,7 +17,7 @@ from savemark.records.record import Phase as PhaseRecord
 from savemark.records.run import Entry
 from savemark.report.analysis import Analysis
 from savemark.report.document import BLANK, MISSING, Datum, Line, Table, quantity
-from savemark.report.words import two
+from savemark.report.text import four, two
 from savemark.tools import ENGINE
 from savemark.tools.io500 import settings
 
@@ -160,7 +160,7 @@ def _cells(analysis: Analysis, shown: list[Scored], name: str) -> Iterator[Datum
         line = each.outcome.lines[name]
         why = "; ".join(line.reasons)
         mark = " [INVALID]" if line.reasons else ""
-        yield Datum(f"{digits(line.rate)} {unit}{mark}", line.rate, why)
+        yield Datum(f"{four(line.rate)} {unit}{mark}", line.rate, why)
         yield Datum(f"{line.seconds:.1f}", line.seconds)
 
 
@@ -172,7 +172,7 @@ def _total(analysis: Analysis, shown: list[Scored], what: str, ratios: dict[str,
             data += [MISSING, BLANK]
             continue
         value = score[list(TOTALS).index(what)]
-        words = [digits(value), TOTALS[what]]
+        words = [four(value), TOTALS[what]]
         words += ["[INVALID]"] if what == "score" and not each.outcome.valid else []
         data += [Datum(" ".join(filter(None, words)), value), BLANK]
     return Line([*data, *_ratio(ratios, what)], tone="best" if what == "score" else "")
@@ -210,11 +210,6 @@ def _note(found: list[Scored]) -> str:
     return " ".join([HOW, *said])
 
 
-def digits(value: float) -> str:
-    """Four significant digits, and thousands in full."""
-    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
-
-
 def sentences(analysis: Analysis) -> list[str]:
     """The score of every run in a sentence each."""
     said = []
@@ -225,7 +220,7 @@ def sentences(analysis: Analysis) -> list[str]:
             checks = ", ".join(sorted(set(each.blocked.values())))
             said.append(f"{head}: no score, for {checks} forbids some of its lines.")
             continue
-        bandwidth, rate, total = (digits(value) for value in score)
+        bandwidth, rate, total = (four(value) for value in score)
         more = len(each.reasons) - 1
         why = f" [INVALID: {each.reasons[0]}" if each.reasons else ""
         why += (f" and {more} more]" if more else "]") if why else ""

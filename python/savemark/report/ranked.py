@@ -6,7 +6,7 @@ import polars as pl
 
 from savemark.report.analysis import Analysis
 from savemark.report.document import Datum, Line, Table
-from savemark.report.words import seconds
+from savemark.report.text import seconds
 
 NOTE = (
     "Time of the slowest rank and of the slowest node over that of the median rank of the same "

@@ -7,7 +7,7 @@ from savemark.records.head import Contender, Race
 from savemark.records.naming import setting
 from savemark.report.analysis import Analysis
 from savemark.report.document import MISSING, Datum, Line, Table, quantity
-from savemark.report.words import percent, seconds
+from savemark.report.text import percent, seconds
 
 NOTE = (
     "Seconds are of a save and a restore, of the faster of two trials. That says too little to "

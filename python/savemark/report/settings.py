@@ -13,7 +13,7 @@ from savemark.report.analysis import Analysis, ranked
 from savemark.report.columns import FIRST, LAST, PHASE, Column, Row, place, within
 from savemark.report.document import BLANK, MISSING, Datum, Line, Table
 from savemark.report.factors import PART, Factor, amount
-from savemark.report.words import counts, gbs, kinds
+from savemark.report.text import counts, gbs, kinds
 from savemark.stats import Cell, PhaseStat, TargetResult
 from savemark.stats.cells import BYTES
 

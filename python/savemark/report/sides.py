@@ -15,7 +15,7 @@ from savemark.records import Run
 from savemark.records.contract import HOST, OPTION, VERSION, Difference, differences
 from savemark.report.analysis import analyse
 from savemark.report.grid import labelled
-from savemark.report.words import binary, both
+from savemark.report.text import binary, both
 from savemark.stats.cells import Key
 from savemark.stats.pairs import Measured, measured
 

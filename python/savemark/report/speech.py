@@ -12,7 +12,7 @@ from savemark.records.naming import GIVEN, ONLY, variant
 from savemark.report.analysis import Analysis
 from savemark.report.answers import LabelledAnswer, answers
 from savemark.report.document import Number, Spoken
-from savemark.report.words import binary, both, gbs, medium, number, percent, seconds, where
+from savemark.report.text import about, binary, both, gbs, medium, number, percent, seconds, where
 from savemark.stats import Cell, PhaseStat
 from savemark.stats.equivalence import MARGIN
 
@@ -186,13 +186,6 @@ def _unknown(rivals: Sequence[Rival]) -> str:
     time = max((rival.seconds or 0.0 for rival in known), default=0.0)
     repeats = "1 more repeat" if most == 1 else f"{most} more repeats"
     return f"{names}: {repeats}" + (f", about {about(time)}" if time else "")
-
-
-def about(time: float) -> str:
-    """`40 s`, `3 min`, `2.1 h`."""
-    if time < 90:
-        return f"{max(1, round(time))} s"
-    return f"{round(time / 60)} min" if time < 5400 else f"{time / 3600:.1f} h"
 
 
 def _codec(run: Run, labelled: LabelledAnswer) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from savemark.errors import SavemarkError, usage
 from savemark.records.io500 import PHASES, Outcome
 from savemark.records.io500 import Line as Phase
 from savemark.report.document import MISSING, Datum, Line, Table
+from savemark.report.text import four
 from savemark.tools import io500 as tool
 from savemark.tools.source import Source
 
@@ -88,9 +89,7 @@ class Field:
         return Place(before + 1, len(order) + 1, above, below)
 
     def _named(self, name: str, at: int) -> str:
-        from savemark.report.io500 import digits
-
-        return f"{name} ({digits(self.scores[name][at])})"
+        return f"{name} ({four(self.scores[name][at])})"
 
     @property
     def sentence(self) -> str:
@@ -177,13 +176,13 @@ def _of_file(path: Path) -> Outcome:
 
 def table(found: Mapping[str, Outcome], places: Mapping[str, Standing]) -> Table:
     """The lines of several results beside each other."""
-    from savemark.report.io500 import TOTALS, digits
+    from savemark.report.io500 import TOTALS
 
     def rate(outcome: Outcome, name: str) -> Datum:
         line = outcome.lines.get(name)
         unit = "GiB/s" if name.startswith("ior") else "kIOPS"
         mark = " [INVALID]" if line and line.reasons else ""
-        return Datum(f"{digits(line.rate)} {unit}{mark}", line.rate) if line else MISSING
+        return Datum(f"{four(line.rate)} {unit}{mark}", line.rate) if line else MISSING
 
     def total(name: str, what: str) -> Datum:
         score = found[name].score
@@ -191,7 +190,7 @@ def table(found: Mapping[str, Outcome], places: Mapping[str, Standing]) -> Table
             return MISSING
         mark = "[INVALID]" if what == "score" and not found[name].valid else ""
         value = score[WHAT[what]]
-        return Datum(" ".join(filter(None, (digits(value), TOTALS[what], mark))), value)
+        return Datum(" ".join(filter(None, (four(value), TOTALS[what], mark))), value)
 
     lines = [Line([Datum(n), *(rate(each, n) for each in found.values())]) for n in PHASES]
     lines += [Line([Datum(what), *(total(name, what) for name in found)]) for what in TOTALS]

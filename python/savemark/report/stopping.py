@@ -7,7 +7,7 @@ from typing import Any
 
 from savemark.records import Run
 from savemark.records.naming import setting
-from savemark.report.words import both
+from savemark.report.text import both
 from savemark.stats.stopping import Precision, stopping
 
 

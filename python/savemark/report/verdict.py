@@ -9,7 +9,7 @@ from savemark.report.analysis import Analysis
 from savemark.report.document import Message
 from savemark.report.remedies import beside, messages
 from savemark.report.speech import spoken
-from savemark.report.words import both, speed
+from savemark.report.text import both, speed
 from savemark.stats import TOTAL, TargetResult
 
 MESSAGES = 5

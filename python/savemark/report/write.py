@@ -17,6 +17,8 @@ from savemark.report.html import html
 from savemark.report.markdown import markdown
 from savemark.report.pixels import Pixels
 
+# The formats of the whole document; the page is the last to be replaced.
+FORMATS = {"report.md": markdown, "report.html": html}
 # How a page of ours begins.
 MARKER, HEAD = b'<meta name="generator" content="savemark">', 4096
 
@@ -34,9 +36,9 @@ def write(source: Path | Run, *, show_blocked: bool = False) -> Path:
         drawn = _figures(analysis, run_dir / "figures", pixels)
         _tables(analysis, run_dir / "tables")
         document = contents.document(analysis, drawn)
-        files.write_text(run_dir / "report.md", markdown(document))
-        text = html(document)
-    files.write_text(path, text)
+        texts = {name: write(document) for name, write in FORMATS.items()}
+    for name, text in texts.items():
+        files.write_text(run_dir / name, text)
     return path
 
 

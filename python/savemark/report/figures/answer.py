@@ -13,7 +13,7 @@ from savemark.report.figure import Figure, Panel
 from savemark.report.figures import times
 from savemark.report.marks import few, inline
 from savemark.report.palette import light
-from savemark.report.words import gbs, medium, seconds, where
+from savemark.report.text import gbs, medium, seconds, where
 from savemark.stats import Cell, TargetResult
 from savemark.stats.ceilings import Limit
 from savemark.stats.cells import BYTES

@@ -9,9 +9,10 @@ import altair as alt
 from savemark.records.io500 import PHASES
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, Panel
-from savemark.report.io500 import Scored, digits, scored
+from savemark.report.io500 import Scored, scored
 from savemark.report.marks import WIDTH, inline, names_axis
 from savemark.report.palette import level_scale
+from savemark.report.text import four
 
 UNITS = {"Bandwidth": "GiB/s", "Rate": "kIOPS"}
 
@@ -63,7 +64,7 @@ def _marks(analysis: Analysis, each: Scored, unit: str) -> list[dict[str, Any]]:
     for name, line in each.shown(analysis).lines.items():
         if name.startswith("ior") == (unit == "GiB/s") and line.rate > 0:
             said = " [INVALID]" if line.reasons else ""
-            tip = f"{each.name}: {name} {digits(line.rate)} {unit}, {line.seconds:.1f} s{said}"
+            tip = f"{each.name}: {name} {four(line.rate)} {unit}, {line.seconds:.1f} s{said}"
             marks.append({"phase": name, "rate": line.rate, "group": each.group, "tip": tip})
     return sorted(marks, key=lambda mark: list(PHASES).index(mark["phase"]))
 

@@ -10,7 +10,7 @@ import polars as pl
 from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
 from savemark.report.marks import fastest, seconds_scale, spans, ticks
-from savemark.report.words import span
+from savemark.report.text import span
 from savemark.stats import TargetResult, median
 
 POINTS = {"p50": "median", "p99": "99 %", "max": "largest"}

@@ -11,7 +11,7 @@ from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
 from savemark.report.marks import MOST_DOTS, WIDTH, inline
 from savemark.report.palette import light
-from savemark.report.words import seconds
+from savemark.report.text import seconds
 from savemark.stats import TargetResult
 
 # So many trials, the farthest from 1, say who they are.

@@ -11,7 +11,7 @@ from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, Panel
 from savemark.report.marks import WIDTH, inline, seconds_scale, ticks
 from savemark.report.palette import light
-from savemark.report.words import seconds
+from savemark.report.text import seconds
 from savemark.stats import Cell, TargetResult
 
 # Names are written beside so many of the unbeaten; all tell theirs on hover.

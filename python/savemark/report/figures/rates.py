@@ -15,7 +15,7 @@ from savemark.report.factors import PART, TARGET, Factor, amount, roles
 from savemark.report.figure import Figure, Panel
 from savemark.report.marks import WIDTH, inline
 from savemark.report.palette import level_scale
-from savemark.report.words import counts
+from savemark.report.text import counts
 from savemark.stats import Spread, spread
 from savemark.stats.cells import BYTES
 from savemark.stats.cells import unit_of as of_phase

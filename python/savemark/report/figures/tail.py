@@ -11,7 +11,7 @@ from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
 from savemark.report.figures.grids import why_not as grid_why_not
 from savemark.report.marks import fastest, spans
-from savemark.report.words import seconds
+from savemark.report.text import seconds
 from savemark.stats import TargetResult
 
 ENDS = {"first worker": ("first", "circle"), "last worker": ("limit", "triangle-right")}

@@ -12,7 +12,7 @@ from savemark.report.factors import Factor, roles
 from savemark.report.figure import Figure, each_phase
 from savemark.report.marks import shares
 from savemark.report.palette import light
-from savemark.report.words import seconds
+from savemark.report.text import seconds
 from savemark.stats import TargetResult
 
 PARTS = {"sync": "second", "other I/O": "first", "computing and waiting": "third"}

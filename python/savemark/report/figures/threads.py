@@ -11,7 +11,7 @@ from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, each_phase
 from savemark.report.marks import fastest, shares
 from savemark.report.palette import light
-from savemark.report.words import seconds
+from savemark.report.text import seconds
 from savemark.stats import TargetResult
 
 PARTS = {"codec": "codec", "digest": "checksum", "wait": "waiting for I/O"}

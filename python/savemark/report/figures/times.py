@@ -13,7 +13,7 @@ from savemark.report.figure import Figure, each_phase
 from savemark.report.io500 import scored
 from savemark.report.marks import WIDTH, few, inline, seconds_scale, ticks
 from savemark.report.palette import level_scale, light
-from savemark.report.words import gbs, seconds
+from savemark.report.text import gbs, seconds
 from savemark.stats import TargetResult
 from savemark.stats.ceilings import SIDES
 

@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 
 from savemark.report.analysis import Analysis
 from savemark.report.document import Datum, Line, Table, quantity
-from savemark.report.words import counts, gbs, interval, span
+from savemark.report.text import counts, gbs, interval, span
 from savemark.stats import Cell, PhaseStat
 
 STUDY = "acceptance"

@@ -12,7 +12,7 @@ from savemark.report.analysis import Analysis
 from savemark.report.figure import Panel
 from savemark.report.marks import WIDTH, inline, seconds_scale, ticks
 from savemark.report.palette import codec_order, light
-from savemark.report.words import seconds
+from savemark.report.text import seconds
 from savemark.studies.checkpoint_restore.legacy import Legacy, Statistic
 from savemark.studies.checkpoint_restore.parts import (
     Part,

@@ -6,7 +6,7 @@ from savemark.report.analysis import ranked
 from savemark.report.columns import place
 from savemark.report.document import MISSING, Datum, Line, Table, quantity
 from savemark.report.palette import codec_order
-from savemark.report.words import seconds, two
+from savemark.report.text import seconds, two
 from savemark.stats import Cell, TargetResult
 
 

@@ -6,7 +6,7 @@ import polars as pl
 
 from savemark.report.analysis import Analysis
 from savemark.report.document import Datum, Line, Table
-from savemark.report.words import gbs, seconds
+from savemark.report.text import gbs, seconds
 from savemark.stats import median
 
 NOTE = (

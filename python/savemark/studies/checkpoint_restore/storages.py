@@ -9,7 +9,7 @@ import polars as pl
 from savemark.records.imported import PROBE
 from savemark.report.analysis import Analysis
 from savemark.report.document import MISSING, Datum, Line, Table, quantity
-from savemark.report.words import both, gbs, seconds
+from savemark.report.text import both, gbs, seconds
 from savemark.stats import Spread, TargetResult, median
 from savemark.stats import speeds as per_second
 from savemark.studies.checkpoint_restore.parts import (

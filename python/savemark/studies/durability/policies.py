@@ -15,8 +15,8 @@ from savemark.checks.flush import PROMISES
 from savemark.report.analysis import Analysis
 from savemark.report.document import MISSING, Datum, Line, Table
 from savemark.report.factors import amount
-from savemark.report.interval import MTBF_S, RESTART_S, STATE_BYTES, span_text
-from savemark.report.words import gbs
+from savemark.report.interval import MTBF_S, RESTART_S, STATE_BYTES
+from savemark.report.text import duration, gbs
 from savemark.stats import median
 from savemark.stats.effect import Effect, ratio_of_medians
 from savemark.studies.durability.legacy import THREADS, VERSIONS, factor
@@ -162,7 +162,7 @@ def _line(one: Setting) -> Line:
         return Line([*data, *[MISSING] * 3, Datum("any")])
     tau, save = every(one), STATE_BYTES / one.saving
     torn = 0.0 if one.atomic else save / (tau + save)
-    data += [Datum(span_text(save), save), Datum(span_text(tau), tau)]
+    data += [Datum(duration(save), save), Datum(duration(tau), tau)]
     return Line([*data, _share(lost(one, tau)), _share(torn)])
 
 

@@ -11,7 +11,7 @@ from savemark.report.analysis import Analysis
 from savemark.report.figure import Figure, Panel, heading
 from savemark.report.figures.latency import LOOKS, POINTS
 from savemark.report.marks import seconds_scale, spans, ticks
-from savemark.report.words import span
+from savemark.report.text import span
 from savemark.stats import median
 from savemark.studies.durability.policies import NEEDS, best, settings, why_not
 

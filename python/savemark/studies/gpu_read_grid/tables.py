@@ -7,7 +7,7 @@ import polars as pl
 from savemark.report.analysis import Analysis
 from savemark.report.document import Datum, Line, Table
 from savemark.report.factors import Factor
-from savemark.report.words import gbs
+from savemark.report.text import gbs
 from savemark.stats import spread
 
 STUDIES = ("gpu-read-grid", "gpu-write-grid", "gpu-random-grid")

@@ -9,7 +9,7 @@ import polars as pl
 
 from savemark.report.analysis import Analysis
 from savemark.report.document import MISSING, Datum, Line, Table, quantity
-from savemark.report.words import cpu, gbs, span
+from savemark.report.text import cpu, gbs, span
 from savemark.stats import Cell, PhaseStat, Spread, spread
 
 STUDY = "mounts"

@@ -7,7 +7,7 @@ import polars as pl
 from savemark.records import Run
 from savemark.report.analysis import Analysis
 from savemark.report.document import Datum, Line, Table
-from savemark.report.words import gbs, seconds
+from savemark.report.text import gbs, seconds
 from savemark.stats import median
 
 SAFE = "In the bucket: every file is an object of the right size and SHA-256, looked at there."

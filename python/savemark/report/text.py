@@ -130,3 +130,76 @@ def kinds(spreads: Sequence[Spread]) -> str:
     """What the brackets of a column mean, one word if all its rows agree."""
     found = list(dict.fromkeys(each.kind for each in spreads))
     return found[0] if len(found) == 1 else "95 % or range"
+
+
+def sold(count: float) -> str:
+    """Bytes as storage is sold: `5.68 TB`."""
+    for step, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
+        if count >= step:
+            return f"{count / step:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
+def planned(time: float) -> str:
+    """A time as people plan with: `19 min`, `3.1 h`, `42 s`, `8 ms`."""
+    if time >= 48 * 3600:
+        return f"{time / 86400:.1f} d"
+    if time >= 2 * 3600:
+        return f"{time / 3600:.1f} h"
+    if time >= 120:
+        return f"{time / 60:.1f} min" if time < 1200 else f"{time / 60:.0f} min"
+    if time >= 1 or time == 0:
+        return f"{time:.3g} s"
+    return f"{time * 1000:.3g} ms"
+
+
+def tenth(share: float) -> str:
+    """`97.3 %`."""
+    return f"{share * 100:.1f} %"
+
+
+def needed_gbs(rate: float) -> str:
+    """A bandwidth to buy, in GB/s."""
+    value = rate / 1e9
+    return f"{value:,.0f}" if value >= 20 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
+def duration(seconds: float) -> str:
+    """A duration in the unit that keeps it readable; the page's script writes the same."""
+    for unit, size, most in (("s", 1, 60), ("min", 60, 3600), ("h", 3600, 129600)):
+        if seconds < most:
+            return f"{_significant(seconds / size, 2 if unit == 's' else 3)} {unit}"
+    return f"{_significant(seconds / 86400, 3)} d"
+
+
+def _significant(value: float, count: int) -> str:
+    text = f"{value:#.{count}g}".rstrip(".")
+    return f"{float(text):.0f}" if "e" in text else text
+
+
+def tolerance(share: float) -> str:
+    """A limit as people set it: `5 %`, `2.5 %`."""
+    return f"{share * 100:.0f} %" if share >= 0.1 else f"{share * 100:.2g} %"
+
+
+def change(ratio: float) -> str:
+    """`+3.2 %` for a ratio of 1.032."""
+    share = (ratio - 1) * 100
+    return f"{share:+.0f} %" if abs(share) >= 100 else f"{share:+.1f} %"
+
+
+def p_text(p: float) -> str:
+    """A p value with the digits that matter."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def four(value: float) -> str:
+    """Four significant digits, and thousands in full."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def about(time: float) -> str:
+    """`40 s`, `3 min`, `2.1 h`."""
+    if time < 90:
+        return f"{max(1, round(time))} s"
+    return f"{round(time / 60)} min" if time < 5400 else f"{time / 3600:.1f} h"

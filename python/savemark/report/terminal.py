@@ -9,24 +9,23 @@ from rich.table import Table
 from rich.text import Text
 
 from savemark.advice.verdict import State
-from savemark.checks import Verdict
+from savemark.checks import Verdict as Severity
 from savemark.records import Run
-from savemark.report import additions, answers, blocked, expecting, fitting, io500, stopping
+from savemark.report import additions, blocked, expecting, fitting, io500, stopping
 from savemark.report.analysis import Analysis, analyse
-from savemark.report.document import Message, Number, Spoken
+from savemark.report.contents import first_screen
+from savemark.report.document import Message, Number, Spoken, Verdict
 from savemark.report.facts import ceiling_list, headline
 from savemark.report.grid import labelled, print_table, width
-from savemark.report.remedies import beside, caveats, messages
 from savemark.report.settings import Settings, settings, whole
-from savemark.report.speech import cost, spoken
-from savemark.report.verdict import decision, shown
+from savemark.report.verdict import shown
 from savemark.stats import TargetResult
 
 UNITS = (
     'GB/s of user bytes (10⁹); "of limit" = share of the ceiling that binds, measured in this run'
 )
 COUNTS = "op/s, IOPS: operations per second of all workers; CPU in µs per operation"
-STYLES = {Verdict.BLOCK: "bold red", Verdict.FLAG: "yellow", Verdict.NOTE: "cyan"}
+STYLES = {Severity.BLOCK: "bold red", Severity.FLAG: "yellow", Severity.NOTE: "cyan"}
 COLOURS = {State.TRUSTED: "bold green", State.PROVISIONAL: "bold yellow"}
 # Beside the answer of a study in two parts, or of files, there is room for so many on a terminal.
 ANSWERS = 6
@@ -45,30 +44,31 @@ def show(source: Path | Run, console: Console, *, show_blocked: bool = False) ->
         _tables(console, analysis)
     for line in blocked.listed(analysis):
         _print(console, line, "bold red")
-    _answers(console, analysis)
-    if race:
-        if text := caveats(messages(beside(analysis))):
-            _labelled(console, "caveats", text)
-    else:
+    verdict = first_screen(analysis)
+    _verdict(console, verdict)
+    if not race:
         _messages(console, analysis)
-    _next(console, analysis)
+    elif verdict.caveats:
+        _labelled(console, "caveats", verdict.caveats)
+    _next(console, verdict)
 
 
-def _answers(console: Console, analysis: Analysis) -> None:
-    """The verdict, in sentences where it is a score or a study in parts."""
-    if analysis.parts or io500.scored(analysis) or not analysis.results:
-        word, reason = answers.state(analysis)
-        for sentence in decision(analysis):
+def _verdict(console: Console, verdict: Verdict) -> None:
+    """The answers; in sentences where it is a score, a study in parts, or nothing at all."""
+    if not verdict.answers:
+        for sentence in verdict.sentences:
             _print(console, sentence, "bold")
-        _labelled(console, "result", f"{word.value}: {reason}" if reason else word.value)
+        words = (
+            f"{verdict.state.value}: {verdict.reason}" if verdict.reason else verdict.state.value
+        )
+        _labelled(console, "result", words)
         return
-    if met := expecting.sentence(analysis):
-        _print(console, met, "bold")
-    found = spoken(analysis)
-    for each in found[:ANSWERS]:
-        _answer(console, each)
-    if len(found) > ANSWERS:
-        _print(console, f"… {len(found) - ANSWERS} more answers in the report", "dim")
+    if verdict.expected:
+        _print(console, verdict.expected, "bold")
+    for answer in verdict.answers[:ANSWERS]:
+        _answer(console, answer)
+    if (more := len(verdict.answers) - ANSWERS) > 0:
+        _print(console, f"… {more} more answers in the report", "dim")
 
 
 def _answer(console: Console, said: Spoken) -> None:
@@ -107,15 +107,14 @@ def _numbers(console: Console, numbers: tuple[Number, ...]) -> Table:
     return grid
 
 
-def _next(console: Console, analysis: Analysis) -> None:
+def _next(console: Console, verdict: Verdict) -> None:
     """The one command, on a line of its own that a terminal may wrap and nobody cuts."""
-    step = answers.next_step(analysis)
-    if step is None:
+    if verdict.step is None:
         return
-    if what := cost(step):
-        _labelled(console, "next", f"{what}:")
-    label = "" if what else "next"
-    line = Text(f"{label:<{LABEL}}{step.command}")
+    if verdict.cost:
+        _labelled(console, "next", f"{verdict.cost}:")
+    label = "" if verdict.cost else "next"
+    line = Text(f"{label:<{LABEL}}{verdict.step.command}")
     console.print(line, soft_wrap=True)
 
 
@@ -175,7 +174,7 @@ def _target(
 
 
 def _message(console: Console, message: Message) -> None:
-    word = {Verdict.BLOCK: "block", Verdict.FLAG: "flag", Verdict.NOTE: "note"}[message.verdict]
+    word = {Severity.BLOCK: "block", Severity.FLAG: "flag", Severity.NOTE: "note"}[message.verdict]
     text = f"{', '.join(message.ids)}: {message.text}"
     _labelled(console, word, text, STYLES[message.verdict])
 
