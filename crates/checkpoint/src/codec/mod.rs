@@ -178,7 +178,7 @@ pub fn new(name: CodecName, level: Option<i32>, sequential: bool) -> Result<Box<
         CodecName::Zlib => Box::new(zlib::Zlib::new(level_in(name, level, 0..=12)?)?),
         CodecName::Planes => {
             no_level(name, level)?;
-            Box::new(planes::Planes::new()?)
+            Box::new(savemark_planes::Planes::new()?)
         }
     })
 }

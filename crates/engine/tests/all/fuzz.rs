@@ -19,7 +19,7 @@ use crate::sealed::{saved, seal, sealed, tree};
 use savemark_testing::guarded::Guarded;
 use savemark_testing::mutate::{Chance, fuzz};
 
-/// Lengths at which formats change: empty members, one page, many blocks, more than one lz4 block, planes.
+/// Lengths at which formats change: empty members, one page, many blocks, more than one lz4 block.
 const LENGTHS: [usize; 8] = [1, 100, 4096, 5000, 65_536, 100_003, 300_000, (4 << 20) + 4099];
 
 /// A chunk as it is saved: what it holds, and the members in it.
@@ -129,11 +129,6 @@ fn fuzz_decoder_gzip() {
 #[test]
 fn fuzz_decoder_zlib() {
     decoder(CodecName::Zlib);
-}
-
-#[test]
-fn fuzz_decoder_planes() {
-    decoder(CodecName::Planes);
 }
 
 fn changed(chance: &mut Chance, manifest: &Manifest) -> Vec<u8> {
