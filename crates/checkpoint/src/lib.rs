@@ -25,6 +25,7 @@ mod settle;
 pub mod state;
 pub mod tree;
 pub mod tree_sink;
+mod verify;
 
 pub use cut::Cut;
 pub use manifest::{MANIFEST, Manifest};

@@ -2,11 +2,12 @@
 
 use super::manifest::{Chunk, Manifest};
 use super::restore::{bad_at, open_shard};
-use super::state::pieces;
+use super::verify::{NOT_STORED, decode};
 use crate::codec;
 use savemark_base::buffer::{Arena, align_up};
 use savemark_base::digest::digest;
 use savemark_base::error::{Error, Result};
+use savemark_base::record::ThreadTime;
 use savemark_storage::Storage;
 
 /// The bytes of the member `name`, or `None` if there is none; refuses one of more than `limit` bytes.
@@ -39,7 +40,7 @@ fn decoded(storage: &dyn Storage, manifest: &Manifest, chunk: &Chunk) -> Result<
     let mut extent = unsafe { arena.buffer(0, align_up(stored)) };
     file.read_at(&mut extent[..stored], chunk.shard_offset).map_err(|e| Error::io("read", file.path(), e))?;
     if digest(&extent[..stored]) != chunk.stored_digest.0 {
-        return Err(bad("its checksum does not match"));
+        return Err(bad(NOT_STORED));
     }
     let mut codec = codec::new(manifest.codec, None, manifest.streams == 0)?;
     let len = chunk.user_bytes as usize;
@@ -48,10 +49,7 @@ fn decoded(storage: &dyn Storage, manifest: &Manifest, chunk: &Chunk) -> Result<
         return Ok(extent[..len].to_vec());
     }
     let mut user = vec![0; len];
-    let pieces = pieces(&manifest.members, chunk.offset, len);
-    codec.decode(&extent[..stored], &pieces, &mut user).map_err(|e| bad(&e.to_string()))?;
-    match digest(&user) == chunk.user_digest.0 {
-        true => Ok(user),
-        false => Err(bad("it does not decode to what was saved")),
-    }
+    let mut time = ThreadTime::default();
+    decode(&mut *codec, manifest, chunk, &extent[..stored], &mut user, &mut time).map_err(|why| bad(&why))?;
+    Ok(user)
 }

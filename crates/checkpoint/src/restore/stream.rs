@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use super::{Job, Plan, bad_at};
 use crate::codec::{self, Codec};
 use crate::manifest::Chunk;
-use crate::state::{Next, pieces};
+use crate::state::Next;
+use crate::verify::{NOT_STORED, decode};
 use savemark_base::buffer::{Arena, Buffer, align_up};
 use savemark_base::clock;
 use savemark_base::digest::{digest, in_parts};
@@ -63,7 +64,7 @@ impl<'a> Stream<'a> {
         file.read_at(trailer, offset).map_err(|e| Error::io("read", file.path(), e))?;
         match digest(trailer) == shard.trailer_digest.0 {
             true => Ok(()),
-            false => Err(bad_at(&shard.name, offset, "its checksum does not match")),
+            false => Err(bad_at(&shard.name, offset, NOT_STORED)),
         }
     }
 
@@ -152,7 +153,7 @@ impl<'a> Stream<'a> {
             false => Ok(digest(extent)),
         })?;
         if found != chunk.stored_digest.0 {
-            self.job.is_bad(chunk, "its checksum does not match");
+            self.job.is_bad(chunk, NOT_STORED);
         } else if self.codec.is_identity() && !is_whole {
             self.job.is_bad(chunk, "it is shorter than what was saved");
         } else if !in_place && !at_once {
@@ -183,13 +184,8 @@ impl<'a> Stream<'a> {
         }
         let mut window = job.sink.window(chunk.offset, len);
         let user = window.as_mut().map_or(&mut self.staging[..len], |w| &mut w[..len]);
-        let pieces = pieces(&job.manifest.members, chunk.offset, len);
-        if let Err(e) = timed(&mut meter.thread_time.codec_ns, || self.codec.decode(extent, &pieces, user)) {
-            job.is_bad(chunk, &e.to_string());
-            return Ok(());
-        }
-        if timed(&mut meter.thread_time.digest_ns, || digest(user)) != chunk.user_digest.0 {
-            job.is_bad(chunk, "it does not decode to what was saved");
+        if let Err(why) = decode(&mut *self.codec, job.manifest, chunk, extent, user, &mut meter.thread_time) {
+            job.is_bad(chunk, &why);
             return Ok(());
         }
         match window {
