@@ -1,5 +1,6 @@
 //! How a trial is measured: phases whose workers start together, and what they count.
 
+pub mod barrier;
 pub mod control;
 pub mod gate;
 pub mod histogram;

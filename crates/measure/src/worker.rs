@@ -99,6 +99,11 @@ impl<'a> Meter<'a> {
         self.team.map_or(Ok(()), |(_, control)| control.check())
     }
 
+    /// What the outside says; none without a team.
+    pub fn control(&self) -> Option<&'a Control> {
+        self.team.map(|(_, control)| control)
+    }
+
     /// Waits for other workers as [`Control::wait`] does.
     pub fn wait<'b, T>(&self, changed: &Condvar, held: MutexGuard<'b, T>) -> Result<MutexGuard<'b, T>> {
         match self.team {

@@ -1,80 +1,41 @@
 //! When written blocks are made durable, and by whom.
 
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 
 use super::options::{BlockOptions, Sync};
-use savemark_base::error::{Error, Result};
+use savemark_base::error::Result;
+use savemark_measure::barrier::Barrier;
 use savemark_measure::worker::{Meter, timed};
 use savemark_storage::File;
 
 /// Where the workers of a group meet to flush.
 pub struct Group {
-    state: Mutex<State>,
-    changed: Condvar,
+    /// Whether something was written that no flush has seen.
+    dirty: Barrier<bool>,
     /// What all of them write to.
     files: Vec<Arc<dyn File>>,
 }
 
-struct State {
-    members: usize,
-    arrived: usize,
-    round: u64,
-    /// Something was written that no flush has seen.
-    dirty: bool,
-    failed: bool,
-}
-
-const HELD: &str = "no panic while held";
-
 impl Group {
     /// Of `members` workers.
     pub fn new(members: usize, files: Vec<Arc<dyn File>>) -> Self {
-        let state = State { members, arrived: 0, round: 0, dirty: false, failed: false };
-        Self { state: Mutex::new(state), changed: Condvar::new(), files }
+        Self { dirty: Barrier::new(members, false), files }
     }
 
     /// Waits for the others; the last to come flushes.
     fn meet(&self, meter: &mut Meter) -> Result<()> {
-        let mut state = self.state.lock().expect(HELD);
-        state.dirty = true;
-        state.arrived += 1;
-        let round = state.round;
-        if state.arrived == state.members {
-            self.flush(&mut state, meter)?;
-        }
-        while state.round == round && !state.failed {
-            state = meter.wait(&self.changed, state)?;
-            // Those that left may have been the last whom the others waited for.
-            if state.round == round && state.arrived == state.members {
-                self.flush(&mut state, meter)?;
-            }
-        }
-        if state.failed { Err(Error::interrupted()) } else { Ok(()) }
+        self.dirty.wait(meter.control(), |dirty| *dirty = true, |dirty| self.flush(dirty, meter))
     }
 
     /// Needs the others no more; `wrote` since the last flush.
     fn leave(&self, meter: &mut Meter, wrote: bool) -> Result<()> {
-        let mut state = self.state.lock().expect(HELD);
-        state.dirty |= wrote;
-        state.members -= 1;
-        if state.members == 0 && state.dirty && !state.failed {
-            return self.flush(&mut state, meter);
-        }
-        self.changed.notify_all();
-        Ok(())
+        let flush = |dirty: &mut bool| if *dirty { self.flush(dirty, meter) } else { Ok(()) };
+        self.dirty.leave(|dirty| *dirty |= wrote, flush)
     }
 
-    fn flush(&self, state: &mut State, meter: &mut Meter) -> Result<()> {
-        let flushed = sync(&self.files, meter);
-        (state.arrived, state.round, state.dirty) = (0, state.round + 1, false);
-        state.failed |= flushed.is_err();
-        self.changed.notify_all();
-        flushed
-    }
-
-    fn give_up(&self) {
-        self.state.lock().expect(HELD).failed = true;
-        self.changed.notify_all();
+    fn flush(&self, dirty: &mut bool, meter: &mut Meter) -> Result<()> {
+        *dirty = false;
+        sync(&self.files, meter)
     }
 }
 
@@ -135,7 +96,7 @@ impl Drop for Flush<'_> {
     /// A worker that failed is not waited for.
     fn drop(&mut self) {
         if let Some(group) = self.group {
-            group.give_up();
+            group.dirty.abort();
         }
     }
 }

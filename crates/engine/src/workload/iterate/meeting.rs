@@ -1,61 +1,46 @@
-//! Where the solver's threads wait for each other, again and again, without waiting for one that has failed.
-
-use std::sync::{Condvar, Mutex};
+//! Where the solver's threads wait for each other, and what those who came last had spent.
 
 use crate::workload::iterate::spent::Spent;
-use savemark_base::error::{Error, Result};
+use savemark_base::error::Result;
+use savemark_measure::barrier::Barrier;
 use savemark_measure::control::Control;
 
-/// A barrier that can be given up.
+/// A barrier that knows what the others waited for.
 pub struct Meeting<'a> {
     control: &'a Control,
-    state: Mutex<State>,
-    changed: Condvar,
-    members: usize,
+    barrier: Barrier<Late>,
 }
 
-struct State {
-    arrived: usize,
-    round: u64,
-    given_up: bool,
+#[derive(Default)]
+struct Late {
     /// Of those who came last.
     path: Spent,
     /// Of the one who ended last, after the last meeting.
     tail: Spent,
 }
 
-const HELD: &str = "no panic while held";
-
 impl<'a> Meeting<'a> {
     /// Of `members` threads, until somebody cancels.
     pub fn new(members: usize, control: &'a Control) -> Self {
-        let state =
-            Mutex::new(State { arrived: 0, round: 0, given_up: false, path: Spent::default(), tail: Spent::default() });
-        Self { control, state, changed: Condvar::new(), members }
+        Self { control, barrier: Barrier::new(members, Late::default()) }
     }
 
     /// Waits until all have come; fails if one never will. The caller has spent `since` after the meeting before.
     pub fn meet(&self, since: Spent) -> Result<()> {
-        let mut state = self.state.lock().expect(HELD);
-        state.arrived += 1;
-        let round = state.round;
-        if state.arrived == self.members {
-            (state.arrived, state.round) = (0, round + 1);
-            state.path.add(&since);
-            self.changed.notify_all();
-        }
-        while state.round == round && !state.given_up {
-            state = self.control.wait(&self.changed, state)?;
-        }
-        if state.round == round { Err(Error::interrupted()) } else { Ok(()) }
+        let last = |late: &mut Late| {
+            late.path.add(&since);
+            Ok(())
+        };
+        self.barrier.wait(Some(self.control), |_| (), last)
     }
 
     /// What the last to come had spent on the way, of all meetings and of the end: what the others waited for.
     pub fn path(&self) -> Spent {
-        let state = self.state.lock().expect(HELD);
-        let mut path = state.path;
-        path.add(&state.tail);
-        path
+        self.barrier.with(|late| {
+            let mut path = late.path;
+            path.add(&late.tail);
+            path
+        })
     }
 
     /// Gives the meeting up when it is dropped, unless its member has ended well.
@@ -71,18 +56,18 @@ impl Guard<'_, '_> {
     /// Its member needs no other any more; it has spent `since` after the last meeting.
     pub fn ended_well(mut self, since: Spent) {
         let Some(meeting) = self.0.take() else { return };
-        let mut state = meeting.state.lock().expect(HELD);
-        if since.total() > state.tail.total() {
-            state.tail = since;
-        }
+        meeting.barrier.with(|late| {
+            if since.total() > late.tail.total() {
+                late.tail = since;
+            }
+        });
     }
 }
 
 impl Drop for Guard<'_, '_> {
     fn drop(&mut self) {
         if let Some(meeting) = self.0 {
-            meeting.state.lock().expect(HELD).given_up = true;
-            meeting.changed.notify_all();
+            meeting.barrier.abort();
         }
     }
 }
@@ -99,7 +84,7 @@ mod tests {
         for (first, last) in [(spent(1, 0), spent(20, 0)), (spent(4, 4), spent(0, 300))] {
             std::thread::scope(|scope| {
                 let waiting = scope.spawn(|| meeting.meet(first));
-                while meeting.state.lock().unwrap().arrived == 0 {
+                while meeting.barrier.waiting() == 0 {
                     std::thread::yield_now();
                 }
                 meeting.meet(last).unwrap();
