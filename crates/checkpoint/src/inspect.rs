@@ -9,7 +9,7 @@ use savemark_base::error::{Error, Kind, Result};
 use savemark_storage::Storage;
 
 /// The member's name.
-pub const PROCESS_TABLE: &str = "savemark-process.json";
+pub const PROCESS_MANIFEST: &str = "savemark-process.json";
 
 /// The member that describes a state in memory: its tree, dtypes and shapes.
 pub const STATE_INDEX: &str = "savemark-state.json";
@@ -83,7 +83,7 @@ impl Summary {
 /// What was saved, by the names of its members.
 fn kind(manifest: &Manifest) -> &'static str {
     let has = |name: &str| manifest.members.iter().any(|member| member.name == name);
-    match (has(PROCESS_TABLE), has(STATE_INDEX)) {
+    match (has(PROCESS_MANIFEST), has(STATE_INDEX)) {
         (true, _) => "process",
         (_, true) => "state",
         _ => "files",

@@ -8,8 +8,8 @@
 //! Shards carry the id of their save in their name, so a new save never touches a byte of the previous checkpoint.
 
 pub mod abandoned;
+pub mod chunk_range;
 pub mod codec;
-pub mod cut;
 mod direct;
 mod existing;
 pub mod gpu;
@@ -21,17 +21,17 @@ pub mod read;
 pub mod restore;
 pub mod save;
 pub mod segments;
-mod settle;
 pub mod state;
+mod stream_copy;
 pub mod tree;
 pub mod tree_sink;
 mod verify;
 
-pub use cut::Cut;
+pub use chunk_range::ChunkRange;
 pub use manifest::{MANIFEST, Manifest};
 pub use restore::{RestoreOptions, restore};
 pub use save::{SaveOptions, save};
-pub use state::{Demand, Directory, Feed, Member, Next, Sink, Source};
+pub use state::{ChunkOrder, Directory, Member, Next, Sink, Source, StreamingSource};
 
 use savemark_base::error::Result;
 use savemark_storage::Storage;

@@ -136,8 +136,8 @@ impl<'a> Job<'a> {
             let index = meter.index;
             let done = Stream::open(self, index, &arenas[index]).and_then(|stream| stream.run(meter));
             done.inspect_err(|_| {
-                if let Some(demand) = sink.demand() {
-                    demand.fail();
+                if let Some(chunk_order) = sink.chunk_order() {
+                    chunk_order.fail();
                 }
             })
         };
@@ -168,8 +168,8 @@ impl<'a> Job<'a> {
         if self.bad.lock().expect(HELD).is_some() {
             return Ok(Next::End);
         }
-        if let Some(demand) = self.sink.demand() {
-            return Ok(match demand.next(idle)? {
+        if let Some(chunk_order) = self.sink.chunk_order() {
+            return Ok(match chunk_order.next(idle)? {
                 Next::Take(index) => Next::Take(&self.manifest.chunks[index]),
                 Next::Later => Next::Later,
                 Next::End => Next::End,

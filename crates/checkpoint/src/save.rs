@@ -102,8 +102,8 @@ fn write(job: &Job, arenas: &[Arc<Arena>], control: &Control) -> Result<(phase::
         let index = meter.index;
         let result = Stream::open(job, index, &arenas[index]).and_then(|stream| stream.run(meter));
         let result = result.inspect_err(|_| {
-            if let Some(feed) = job.source.feed() {
-                feed.fail();
+            if let Some(streaming) = job.source.streaming() {
+                streaming.fail();
             }
         })?;
         written.lock().expect("no panic while held").push((index, result));
@@ -122,8 +122,8 @@ fn write(job: &Job, arenas: &[Arc<Arena>], control: &Control) -> Result<(phase::
 fn manifest(job: &Job, written: Vec<Written>) -> Manifest {
     let options = job.options;
     let library = job.codec().map(|codec| codec.library()).unwrap_or_default();
-    let feed = job.source.feed();
-    let streams = if feed.is_some() { options.workers() as u32 } else { options.streams };
+    let streaming = job.source.streaming();
+    let streams = if streaming.is_some() { options.workers() as u32 } else { options.streams };
     let mut manifest = Manifest::new(&job.id, options.codec, library, streams, options.chunk_bytes as u64);
     manifest.members = job.source.members().to_vec();
     manifest.directories = job.source.directories().to_vec();
@@ -132,8 +132,8 @@ fn manifest(job: &Job, written: Vec<Written>) -> Manifest {
         manifest.chunks.extend(shard.chunks);
         manifest.shards.push(shard.shard);
     }
-    if let Some(feed) = feed {
-        manifest.chunks.iter_mut().for_each(|chunk| chunk.offset = feed.place(chunk.offset));
+    if let Some(streaming) = streaming {
+        manifest.chunks.iter_mut().for_each(|chunk| chunk.offset = streaming.place(chunk.offset));
     }
     manifest.chunks.sort_by_key(|c| c.offset);
     manifest

@@ -4,8 +4,8 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use super::settle::{back, settle};
 use super::state::{Member, Sink, Source};
+use super::stream_copy::{back, stream_copy};
 use savemark_base::buffer::{ALIGN, Buffer, Owner};
 use savemark_base::error::{Error, Result};
 
@@ -150,7 +150,7 @@ impl Sink for Segments {
             seen(&bytes[end..start]);
             end = start + len;
             // SAFETY: `ptr..ptr + len` is the caller's, lent for writing; chunks are disjoint, so no other worker is here.
-            unsafe { settle(ptr.as_ptr(), &bytes[start..end], seen) };
+            unsafe { stream_copy(ptr.as_ptr(), &bytes[start..end], seen) };
         });
         seen(&bytes[end..]);
         Ok(())

@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 pub use self::made::{Discard, GeneratedState, MemoryState};
-use super::cut::Cut;
+use super::chunk_range::ChunkRange;
 use crate::codec::Piece;
 use savemark_base::buffer::{ALIGN, Buffer};
 use savemark_base::error::Result;
@@ -115,7 +115,7 @@ pub trait Source: Sync {
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<()>;
     /// The chunks as they come, where nobody knows what there is to save before its end. Until then
     /// [`bytes`](Self::bytes) is an estimate, and there are no members.
-    fn feed(&self) -> Option<&dyn Feed> {
+    fn streaming(&self) -> Option<&dyn StreamingSource> {
         None
     }
 }
@@ -133,15 +133,15 @@ pub enum Next<T> {
 
 /// Chunks of a state that is still being made. They are offered at places of their own, each a member's chunk alone, and
 /// lent by [`Source::view`] once; where they lie in the state is known at the end.
-pub trait Feed: Sync {
+pub trait StreamingSource: Sync {
     /// The next chunk, now the caller's. Waits only if the caller has nothing in flight, and then not for long.
-    fn take(&self, idle: bool) -> Result<Next<Cut>>;
+    fn take(&self, idle: bool) -> Result<Next<ChunkRange>>;
     /// User bytes that may still come.
     fn left(&self) -> u64;
     /// A stream has failed: no chunk is offered any more.
     fn fail(&self);
     /// The piece that the chunk `cut` is.
-    fn piece(&self, cut: Cut, act: &mut dyn FnMut(&[Piece]));
+    fn piece(&self, cut: ChunkRange, act: &mut dyn FnMut(&[Piece]));
     /// Where in the state the chunk lies that was offered at `offset`; asked after the end.
     fn place(&self, offset: u64) -> u64;
 }
@@ -179,13 +179,13 @@ pub trait Sink: Sync {
         Ok(())
     }
     /// What it wants next, where it does not want all chunks in the order of the shards.
-    fn demand(&self) -> Option<&dyn Demand> {
+    fn chunk_order(&self) -> Option<&dyn ChunkOrder> {
         None
     }
 }
 
 /// The order in which a sink wants the chunks.
-pub trait Demand: Sync {
+pub trait ChunkOrder: Sync {
     /// The index in the manifest of the next chunk, now the caller's. Waits only if the caller has nothing in flight, and
     /// then not for long.
     fn next(&self, idle: bool) -> Result<Next<usize>>;

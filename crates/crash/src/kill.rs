@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use savemark_base::{Error, Result};
-use savemark_engine::workload::iterate::witness::Witness;
+use savemark_engine::workload::iterate::save_observer::SaveObserver;
 use serde::Serialize;
 
 use crate::Job;
@@ -105,7 +105,7 @@ impl std::ops::Deref for Shared {
     }
 }
 
-impl Witness for Shared {
+impl SaveObserver for Shared {
     fn begins(&self, generation: u64) -> Result<()> {
         self[0].store(generation, Ordering::SeqCst);
         Ok(())

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::fs::syncfs;
 use savemark_base::{Error, Result};
 use savemark_engine::workload::iterate::Lasts;
-use savemark_engine::workload::iterate::witness::Witness;
+use savemark_engine::workload::iterate::save_observer::SaveObserver;
 use serde::Serialize;
 
 use crate::Job;
@@ -184,7 +184,7 @@ impl MarkFile {
     }
 }
 
-impl Witness for MarkFile {
+impl SaveObserver for MarkFile {
     fn begins(&self, generation: u64) -> Result<()> {
         self.say(Mark::Begins(generation))
     }
@@ -200,8 +200,14 @@ impl Witness for MarkFile {
 }
 
 /// The subject at work, with `disturb` while another thread syncs the filesystem at random times.
-fn save_disturbed(subject: Subject, at: &Path, saves: u64, witness: &dyn Witness, disturb: Option<u64>) -> Result<()> {
-    let Some(seed) = disturb else { return subject.run(&root(at), saves, witness) };
+fn save_disturbed(
+    subject: Subject,
+    at: &Path,
+    saves: u64,
+    observer: &dyn SaveObserver,
+    disturb: Option<u64>,
+) -> Result<()> {
+    let Some(seed) = disturb else { return subject.run(&root(at), saves, observer) };
     let ended = AtomicBool::new(false);
     let wrong = |e| Error::io("sync", at, e);
     let filesystem = File::open(at).map_err(wrong)?;
@@ -214,7 +220,7 @@ fn save_disturbed(subject: Subject, at: &Path, saves: u64, witness: &dyn Witness
             }
             Ok(())
         });
-        let done = subject.run(&root(at), saves, witness);
+        let done = subject.run(&root(at), saves, observer);
         ended.store(true, Ordering::Relaxed);
         let synced = other.join().unwrap_or_else(|_| Err(Error::failed("the syncing thread panicked")));
         done.and(synced)

@@ -9,7 +9,7 @@ use savemark_base::{Error, Kind, Result};
 use savemark_checkpoint::codec::CodecName;
 use savemark_checkpoint::state::GeneratedState;
 use savemark_checkpoint::{RestoreOptions, SaveOptions, restore, save};
-use savemark_engine::workload::iterate::witness::{self, Witness};
+use savemark_engine::workload::iterate::save_observer::{self, SaveObserver};
 use savemark_engine::workload::iterate::{IterateOptions, Lasts, Policy};
 use savemark_measure::control::Control;
 use savemark_storage::Storage;
@@ -81,19 +81,19 @@ impl Subject {
         IterateOptions { side, workers: 3, iterations: saves, policy, ..Default::default() }
     }
 
-    /// Saves `saves` generations below `root`, and tells the witness.
-    pub fn run(self, root: &Path, saves: u64, witness: &dyn Witness) -> Result<()> {
+    /// Saves `saves` generations below `root`, and tells the observer.
+    pub fn run(self, root: &Path, saves: u64, observer: &dyn SaveObserver) -> Result<()> {
         if let Self::Solver(policy) = self {
-            return witness::save_all(&self.options(policy, saves), root, witness);
+            return save_observer::save_all(&self.options(policy, saves), root, observer);
         }
         let storage = self.storage(root)?;
         let options =
             SaveOptions { codec: CodecName::None, level: None, streams: 2, chunk_bytes: 32 << 10, queue_depth: 2 };
         let mut pool = Pool::default();
         for number in 1..=saves {
-            witness.begins(number)?;
+            observer.begins(number)?;
             save(&generation(number), &*storage, &options, &mut pool, &Control::default())?;
-            witness.returned(number)?;
+            observer.returned(number)?;
         }
         Ok(())
     }
@@ -109,7 +109,7 @@ impl Subject {
     /// Gets ready to look at what up to `saves` generations leave.
     pub fn judge(self, saves: u64) -> Result<Judge> {
         let states = match self {
-            Self::Solver(policy) => witness::states(&self.options(policy, saves))?,
+            Self::Solver(policy) => save_observer::states(&self.options(policy, saves))?,
             _ => Vec::new(),
         };
         Ok(Judge { subject: self, saves, states })
@@ -142,7 +142,7 @@ impl Judge {
 
     fn solver(&self, policy: Policy, root: &Path) -> Result<Found> {
         let options = self.subject.options(policy, self.saves);
-        let (generation, state) = witness::load(&options, root)?;
+        let (generation, state) = save_observer::load(&options, root)?;
         let right = self.states.get((generation as usize).wrapping_sub(1));
         let row = options.side as usize * 8;
         Ok(match right {

@@ -20,7 +20,7 @@ use savemark_checkpoint::tree::TreeSource;
 use savemark_checkpoint::tree_sink::TreeSink;
 use savemark_checkpoint::{Manifest, RestoreOptions, SaveOptions, Sink, Source, read};
 use savemark_measure::control::Control;
-use savemark_process::{DumpOptions, Table};
+use savemark_process::{DumpOptions, ProcessManifest};
 use savemark_storage::{Storage, Target};
 
 /// What a save, a restore or a verification did.
@@ -37,13 +37,13 @@ pub struct Report {
 }
 
 /// A place for one checkpoint, and how to use it.
-pub struct Place<'a> {
+pub struct CheckpointLocation<'a> {
     storage: Arc<dyn Storage>,
     options: &'a CheckpointOptions,
     target: Target,
 }
 
-impl<'a> Place<'a> {
+impl<'a> CheckpointLocation<'a> {
     /// Opens the target of `trial`.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ impl<'a> Place<'a> {
     ///
     /// # Errors
     /// As [`savemark_process::restore()`].
-    pub fn restore_process(&self, control: &Control) -> Result<(Table, Report)> {
+    pub fn restore_process(&self, control: &Control) -> Result<(ProcessManifest, Report)> {
         stop_with(control, &self.storage);
         let (mut pool, options) = (Kept::take(), RestoreOptions::from(self.options));
         let restored = savemark_process::restore(&*self.storage, &options, &mut pool, control)?;

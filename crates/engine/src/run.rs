@@ -11,7 +11,7 @@ use crate::workload::Workload;
 use savemark_base::clock;
 use savemark_base::error::{Error, Result};
 use savemark_base::record::Phase;
-use savemark_host::evidence::Witness;
+use savemark_host::evidence::Evidence;
 use savemark_measure::control::Control;
 use savemark_measure::ranks::{Placement, Sharing};
 use savemark_storage::Target;
@@ -43,7 +43,7 @@ impl Engine {
     fn run_part(&mut self, trial: &Trial, control: &Control, around: &mut Around) -> Result<Record> {
         let (started_unix_ns, start_ns) = (clock::unix_now(), clock::now());
         let mut workload = trial.workload.build();
-        let place = Place::make(trial, workload.sharing(), control.placement())?;
+        let place = RankTarget::make(trial, workload.sharing(), control.placement())?;
         let target = place.common.target.clone().unwrap_or_default();
         let storage = savemark_storage::open(&trial.storage, target.clone())?;
         let in_a_filesystem = !storage.path_taken().filesystem.is_empty();
@@ -51,12 +51,12 @@ impl Engine {
             Target::Directory(directory) if in_a_filesystem => Some(directory.as_path()),
             _ => None,
         };
-        let witness = Witness::of(directory);
-        let conditions = witness.conditions();
+        let evidence = Evidence::of(directory);
+        let conditions = evidence.conditions();
         let mut bench = Bench::new(&place.common, Arc::clone(&storage), &mut self.memory, control);
         bench.memory.staged_bytes = 0;
         stop_with(control, &storage);
-        let phases = measure(&mut *workload, &mut bench, &witness, around);
+        let phases = measure(&mut *workload, &mut bench, &evidence, around);
         // Nobody removes what another rank still reads.
         let parted = control.part(phases.as_ref().err());
         storage.resume();
@@ -95,7 +95,7 @@ impl Engine {
 fn measure(
     workload: &mut dyn Workload,
     bench: &mut Bench,
-    witness: &Witness,
+    evidence: &Evidence,
     around: &mut Around,
 ) -> Result<Vec<Phase>> {
     let mut phases: Vec<Phase> = workload.prepare(bench)?.into_iter().collect();
@@ -104,10 +104,10 @@ fn measure(
     for (index, &name) in names.iter().enumerate() {
         bench.control.check()?;
         around(Moment::Before, name)?;
-        let before = witness.look();
+        let before = evidence.look();
         bench.control.arm();
         let mut phase = workload.run(name, bench)?;
-        let seen = witness.look().since(before);
+        let seen = evidence.look().since(before);
         (phase.device, phase.machine) = (seen.device, seen.machine);
         (phase.gds_bytes, phase.cufile) = (seen.gds_bytes, seen.cufile);
         // What CRIU and the program used is the trial's own as well.
@@ -137,13 +137,13 @@ pub enum Moment {
 pub type Around<'a> = dyn FnMut(Moment, &str) -> Result<()> + 'a;
 
 /// Where one rank works, and on what: its own folder and data, or the place that all share.
-struct Place {
+struct RankTarget {
     common: Common,
     /// Made by us: removed in the end.
     folder: Option<PathBuf>,
 }
 
-impl Place {
+impl RankTarget {
     fn make(trial: &Trial, sharing: Sharing, placement: Placement) -> Result<Self> {
         let common = trial.common.clone();
         if placement.is_alone() {
@@ -172,7 +172,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RankTarget {
     /// Removes the folder. One that is not empty stays: what is in it is not ours, or could not be removed, which was said.
     fn drop(&mut self) {
         if let Some(folder) = &self.folder {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{major, minor};
 
-use super::kernel::{self, Fresh, Kept};
+use super::kernel::{self, OpenProcFile, TtlCache};
 use super::mount::{self, Mount};
 use savemark_base::record;
 
@@ -44,7 +44,7 @@ impl BlockDevice {
 
     /// As [`BlockDevice::of`], of a path whose mount was looked up.
     pub fn on(path: &Path, mount: Option<Mount>) -> Result<Self, String> {
-        static FOUND: Fresh<(u64, Option<Mount>), Result<BlockDevice, String>> = Fresh::new();
+        static FOUND: TtlCache<(u64, Option<Mount>), Result<BlockDevice, String>> = TtlCache::new();
         let meta = fs::metadata(path).map_err(|e| format!("cannot look at {}: {e}", path.display()))?;
         FOUND.with((meta.dev(), mount.clone()), || Self::find(path, meta.dev(), mount), Clone::clone)
     }
@@ -71,9 +71,9 @@ impl BlockDevice {
     /// The counters now; `None` when the device has gone.
     pub fn snapshot(&self) -> Option<Snapshot> {
         // Its own file in sysfs is made in a fraction of the time of the table of all.
-        static OWN: Fresh<(u32, u32), Option<Kept>> = Fresh::new();
+        static OWN: TtlCache<(u32, u32), Option<OpenProcFile>> = TtlCache::new();
         let (major, minor) = self.number;
-        let open = || Kept::open(format!("/sys/dev/block/{major}:{minor}/stat"));
+        let open = || OpenProcFile::open(format!("/sys/dev/block/{major}:{minor}/stat"));
         let own = OWN.with(self.number, open, |file| file.as_ref()?.look(|line| counters(&self.name, line)));
         own.or_else(|| parse(line_of(&diskstats().ok()?, self.number)?))
     }

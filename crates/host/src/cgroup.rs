@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::kernel::{Kept, read};
+use crate::kernel::{OpenProcFile, read};
 use savemark_base::record::Limits;
 
 const ROOT: &str = "/sys/fs/cgroup";
@@ -58,7 +58,7 @@ fn old_quota(dir: &Path) -> Option<f64> {
 
 /// Where a group's `cpu.stat` says for how long its quota kept it from running since it was made.
 pub struct Throttled {
-    file: Kept,
+    file: OpenProcFile,
     name: &'static str,
     unit_ns: u64,
     /// Without one the count stands still.
@@ -69,11 +69,21 @@ pub struct Throttled {
 pub fn throttled() -> Vec<Throttled> {
     let new = groups("").into_iter().filter_map(|dir| {
         let has_quota = read(dir.join("cpu.max")).is_some_and(|text| quota(&text).is_some());
-        Some(Throttled { file: Kept::open(dir.join("cpu.stat"))?, name: "throttled_usec", unit_ns: 1000, has_quota })
+        Some(Throttled {
+            file: OpenProcFile::open(dir.join("cpu.stat"))?,
+            name: "throttled_usec",
+            unit_ns: 1000,
+            has_quota,
+        })
     });
     let old = groups("cpu").into_iter().filter_map(|dir| {
         let has_quota = old_quota(&dir).is_some();
-        Some(Throttled { file: Kept::open(dir.join("cpu.stat"))?, name: "throttled_time", unit_ns: 1, has_quota })
+        Some(Throttled {
+            file: OpenProcFile::open(dir.join("cpu.stat"))?,
+            name: "throttled_time",
+            unit_ns: 1,
+            has_quota,
+        })
     });
     new.chain(old).filter(|group| group.ns().is_some()).collect()
 }
@@ -163,7 +173,12 @@ pub(crate) mod tests {
 
     /// A group that was never kept from running.
     pub(crate) fn never_stopped(has_quota: bool) -> Throttled {
-        Throttled { file: Kept::open("/proc/self/cgroup").unwrap(), name: "throttled_usec", unit_ns: 1000, has_quota }
+        Throttled {
+            file: OpenProcFile::open("/proc/self/cgroup").unwrap(),
+            name: "throttled_usec",
+            unit_ns: 1000,
+            has_quota,
+        }
     }
 
     #[test]

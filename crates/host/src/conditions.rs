@@ -3,7 +3,7 @@
 
 use super::{cgroup, interposed, target};
 use crate::block_device::BlockDevice;
-use crate::kernel::Fresh;
+use crate::kernel::TtlCache;
 use crate::memory::memory;
 use crate::mount;
 use savemark_base::clock;
@@ -22,7 +22,7 @@ pub fn conditions(mount: Option<&mount::Mount>, device: Option<&BlockDevice>) ->
     }
 }
 
-static FOUND: Fresh<Option<BlockDevice>, Conditions> = Fresh::new();
+static FOUND: TtlCache<Option<BlockDevice>, Conditions> = TtlCache::new();
 
 /// What is the same for a second: of the machine, of this process and of the disk.
 fn find(device: Option<&BlockDevice>) -> Conditions {

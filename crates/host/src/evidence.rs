@@ -15,7 +15,7 @@ use savemark_base::record::{Cache, Conditions, CuFileCounts, Device, Extents, Ma
 
 /// Looks at a directory, the disk below it and the machine.
 #[derive(Clone, Debug, Default)]
-pub struct Witness {
+pub struct Evidence {
     /// What it lies on.
     mount: Option<Mount>,
     device: Option<BlockDevice>,
@@ -23,7 +23,7 @@ pub struct Witness {
 
 /// Counters at one time.
 #[derive(Debug)]
-pub struct Look {
+pub struct Counters {
     device: Option<block_device::Snapshot>,
     machine: Option<machine::Snapshot>,
     gds_bytes: Option<u64>,
@@ -32,7 +32,7 @@ pub struct Look {
 
 /// What happened between two looks.
 #[derive(Debug)]
-pub struct Seen {
+pub struct CountersDelta {
     /// At the disk.
     pub device: Option<Device>,
     /// In the machine.
@@ -43,7 +43,7 @@ pub struct Seen {
     pub cufile: Option<CuFileCounts>,
 }
 
-impl Witness {
+impl Evidence {
     /// Of `directory`; without one, of the machine alone.
     pub fn of(directory: Option<&Path>) -> Self {
         let mount = directory.and_then(mount::of);
@@ -61,18 +61,18 @@ impl Witness {
     }
 
     /// The counters now.
-    pub fn look(&self) -> Look {
+    pub fn look(&self) -> Counters {
         let device = self.device.as_ref().and_then(BlockDevice::snapshot);
         let cufile = cufile::opened().and_then(cufile::CuFile::counts);
-        Look { device, machine: machine::snapshot(), gds_bytes: nvidia_fs::direct_bytes(), cufile }
+        Counters { device, machine: machine::snapshot(), gds_bytes: nvidia_fs::direct_bytes(), cufile }
     }
 }
 
-impl Look {
+impl Counters {
     /// What happened between an earlier look and this one.
-    pub fn since(self, earlier: Self) -> Seen {
+    pub fn since(self, earlier: Self) -> CountersDelta {
         let cufile = earlier.cufile.zip(self.cufile).map(|(before, after)| after.since(before));
-        Seen {
+        CountersDelta {
             device: earlier.device.zip(self.device).map(|(before, after)| after.since(&before)),
             machine: earlier.machine.zip(self.machine).and_then(|(before, after)| after.since(&before)),
             gds_bytes: earlier.gds_bytes.zip(self.gds_bytes).map(|(before, after)| after.saturating_sub(before)),
@@ -134,17 +134,17 @@ mod tests {
     #[test]
     fn what_others_did_shows_as_our_own_does() {
         let root = disk();
-        let witness = Witness::of(Some(root.path()));
-        let before = witness.look();
+        let evidence = Evidence::of(Some(root.path()));
+        let before = evidence.look();
         let path = root.path().join("file");
         std::fs::write(&path, vec![7u8; 4 << 20]).unwrap();
         File::open(&path).unwrap().sync_all().unwrap();
-        let Seen { device, machine, .. } = witness.look().since(before);
+        let CountersDelta { device, machine, .. } = evidence.look().since(before);
         assert!(machine.unwrap().elapsed_ns > 0);
         if let Some(device) = device {
             assert!(device.written_bytes >= 4 << 20, "{device:?}");
         }
-        assert!(!witness.filesystem().is_empty() && witness.conditions().mount.is_some());
+        assert!(!evidence.filesystem().is_empty() && evidence.conditions().mount.is_some());
     }
 
     #[test]

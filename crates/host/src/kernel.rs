@@ -42,9 +42,9 @@ pub fn count_list(list: &str) -> Option<u32> {
 
 /// A file that is kept open: what it says is made anew each time it is read from its beginning.
 #[derive(Debug)]
-pub struct Kept(File);
+pub struct OpenProcFile(File);
 
-impl Kept {
+impl OpenProcFile {
     /// Opens it; `None` where there is no such file.
     pub fn open(path: impl AsRef<Path>) -> Option<Self> {
         File::open(path).ok().map(Self)
@@ -74,9 +74,9 @@ impl Kept {
 const FRESH_NS: u64 = 1_000_000_000;
 
 /// What was found, for whom, and when.
-pub struct Fresh<K, T>(Mutex<Option<(K, u64, T)>>);
+pub struct TtlCache<K, T>(Mutex<Option<(K, u64, T)>>);
 
-impl<K: PartialEq, T> Fresh<K, T> {
+impl<K: PartialEq, T> TtlCache<K, T> {
     /// Nothing yet.
     pub const fn new() -> Self {
         Self(Mutex::new(None))
@@ -105,14 +105,14 @@ mod tests {
             let written: String = ('a'..='z').cycle().take(len).collect();
             std::fs::write(&path, &written).unwrap();
             assert_eq!(text(&path).unwrap(), written);
-            assert_eq!(Kept::open(&path).unwrap().look(|text| Some(text.to_string())), Some(written));
+            assert_eq!(OpenProcFile::open(&path).unwrap().look(|text| Some(text.to_string())), Some(written));
         }
-        assert!(text("/no/such/file").is_err() && Kept::open("/no/such/file").is_none());
+        assert!(text("/no/such/file").is_err() && OpenProcFile::open("/no/such/file").is_none());
     }
 
     #[test]
     fn what_is_kept_open_tells_news() {
-        let stat = Kept::open("/proc/uptime").unwrap();
+        let stat = OpenProcFile::open("/proc/uptime").unwrap();
         let read = || stat.look(|text| Some(text.to_string())).unwrap();
         let before = read();
         std::thread::sleep(std::time::Duration::from_millis(30));
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_was_found_is_found_again_after_a_second_or_for_another() {
-        let (fresh, count) = (Fresh::new(), std::cell::Cell::new(0));
+        let (fresh, count) = (TtlCache::new(), std::cell::Cell::new(0));
         let found = |key: u32| {
             let find = || {
                 count.set(count.get() + 1);

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use super::kernel::{Fresh, Kept};
+use super::kernel::{OpenProcFile, TtlCache};
 use crate::cgroup::{self, Throttled};
 use savemark_base::{clock, cpu, record};
 
@@ -34,26 +34,27 @@ pub fn snapshot() -> Option<Snapshot> {
 const GOOD_FOR_NS: u64 = 1_000_000;
 
 /// Read around each phase, so they stay open; opened again each second, for a process can be put into another group.
-static FILES: Fresh<(), Files> = Fresh::new();
+static FILES: TtlCache<(), Files> = TtlCache::new();
 
 struct Files {
     /// In which `/proc/stat` counts.
     tick_ns: u64,
-    stat: Option<Kept>,
+    stat: Option<OpenProcFile>,
     throttled: Vec<Throttled>,
     /// Of each processor.
-    thermal: Vec<Kept>,
+    thermal: Vec<OpenProcFile>,
 }
 
 impl Files {
     fn open() -> Self {
-        let of =
-            |cpu: usize| Kept::open(format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"));
+        let of = |cpu: usize| {
+            OpenProcFile::open(format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count"))
+        };
         let thermal = (0..).map_while(of).collect();
         // SAFETY: sysconf has no preconditions.
         let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
         let tick_ns = 1_000_000_000 / u64::try_from(ticks_per_s).unwrap_or(0).max(1);
-        Self { tick_ns, stat: Kept::open("/proc/stat"), throttled: cgroup::throttled(), thermal }
+        Self { tick_ns, stat: OpenProcFile::open("/proc/stat"), throttled: cgroup::throttled(), thermal }
     }
 
     fn look(&self) -> Option<Snapshot> {

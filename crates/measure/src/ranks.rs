@@ -2,7 +2,7 @@
 //!
 //! How they meet is not the engine's business: whoever starts it lends [`crate::control::Control`] a function for that.
 
-pub mod hall;
+pub mod node_barrier;
 mod shared;
 
 use std::ops::Range;

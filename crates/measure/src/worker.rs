@@ -5,8 +5,8 @@ use std::sync::{Condvar, MutexGuard};
 use crate::control::Control;
 use crate::gate::Gate;
 use crate::histogram::Histogram;
-use crate::slip::Slip;
-use crate::split::Split;
+use crate::read_write::ReadWriteStats;
+use crate::schedule_lag::ScheduleLag;
 use crate::timeline::Timeline;
 use savemark_base::error::Result;
 use savemark_base::io::{Completion, Operation};
@@ -38,9 +38,9 @@ pub struct Meter<'a> {
     /// Bytes per interval.
     pub timeline: Timeline,
     /// Reads and writes apart, in a mix of both.
-    pub split: Option<Box<Split>>,
+    pub split: Option<Box<ReadWriteStats>>,
     /// How far behind its schedule each I/O started, where there is one.
-    pub slip: Option<Box<Slip>>,
+    pub slip: Option<Box<ScheduleLag>>,
     /// From the start until its last I/O had ended, where a flush came after it; 0 where none did.
     pub moved_ns: u64,
     /// From the start until this worker ended.

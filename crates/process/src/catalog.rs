@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-use super::feed::FIRST;
+use super::dump_receiver::FIRST;
 use savemark_base::buffer::ALIGN;
 use savemark_base::error::{Error, Result};
 use savemark_checkpoint::{Manifest, Member};

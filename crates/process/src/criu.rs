@@ -178,7 +178,7 @@ impl Running {
     pub fn finish(&mut self, most: Duration, cancelled: impl Fn() -> Result<()>) -> Result<Ended> {
         let start = Instant::now();
         loop {
-            if let Some(ended) = self.wait(super::TICK) {
+            if let Some(ended) = self.wait(super::POLL_INTERVAL) {
                 return if ended.good { Ok(ended) } else { Err(self.failed()) };
             }
             cancelled()?;
@@ -202,16 +202,16 @@ impl Running {
     /// Ends it. Its sockets and pipes are closed already, so a dump cures the program and ends by itself; what does not is
     /// asked to, and killed in the end.
     pub fn stop(&mut self) {
-        let most = super::patience().min(Duration::from_secs(5));
+        let most = super::stall_timeout().min(Duration::from_secs(5));
         let last = Duration::from_secs(60);
-        for (signal, patience) in [(None, most), (Some(Signal::TERM), most), (Some(Signal::KILL), last)] {
+        for (signal, stall_timeout) in [(None, most), (Some(Signal::TERM), most), (Some(Signal::KILL), last)] {
             if let Some(signal) = signal {
                 // What it started is part of it; a half-restored program is not, and has no owner but this one.
                 let below = if self.action == "restore" { super::tree::pids(self.pid() as i32) } else { Vec::new() };
                 let _ = kill_process(self.pid, signal);
                 below.into_iter().skip(1).for_each(|pid| super::tree::signal(pid, signal));
             }
-            if self.wait(patience).is_some() {
+            if self.wait(stall_timeout).is_some() {
                 return;
             }
         }
@@ -225,8 +225,8 @@ impl AsFd for Running {
 }
 
 /// CRIU does nothing any more.
-pub fn stalled(action: &str, patience: Duration) -> Error {
-    Error::failed(format!("criu {action} has done nothing for {} s; it was stopped", patience.as_secs()))
+pub fn stalled(action: &str, stall_timeout: Duration) -> Error {
+    Error::failed(format!("criu {action} has done nothing for {} s; it was stopped", stall_timeout.as_secs()))
         .hint("try again; if it happens again, its log and `dmesg` may say more")
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::patience;
+use super::stall_timeout;
 use savemark_base::error::{Error, Result};
 use savemark_host::nvidia::checkpoint::{self, Checkpoints, State};
 
@@ -61,7 +61,7 @@ impl Gpus {
         let Some(driver) = self.driver else { return Ok(()) };
         for pid in &self.processes {
             if driver.state(*pid)? == State::Running {
-                driver.lock(*pid, patience())?;
+                driver.lock(*pid, stall_timeout())?;
             }
         }
         for pid in &self.processes {

@@ -11,8 +11,8 @@ use super::folder::Folder;
 use super::gpus::Gpus;
 use super::guard::Guard;
 use super::options::{After, DumpOptions};
-use super::patience;
 use super::peers;
+use super::stall_timeout;
 use super::stats;
 use super::tree::Tree;
 use savemark_base::error::{Error, Result};
@@ -122,7 +122,7 @@ fn serve_pages(criu: &Criu, folder: &Arc<Folder>, images: &Path) -> Result<Runni
 
 /// As long as a slow disk needs for so many bytes: CRIU spins for ever over an image that ends too early.
 fn finish(running: &mut Running, bytes: u64, control: &Control) -> Result<Ended> {
-    let most = patience() + Duration::from_secs(bytes >> 24);
+    let most = stall_timeout() + Duration::from_secs(bytes >> 24);
     running.finish(most, || control.check()).inspect_err(|_| running.stop())
 }
 

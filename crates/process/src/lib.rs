@@ -10,35 +10,35 @@
 //! * CRIU leaves what it restores stopped. It runs when every chunk of the checkpoint has been verified.
 //! * A small process of its own does the same if savemark is killed in between (`guard.rs`).
 
+mod buffer_pool;
 mod catalog;
 pub mod criu;
+mod criu_socket;
 pub mod dump;
+mod dump_receiver;
 mod explain;
-mod feed;
 pub mod folder;
 mod gpus;
 mod guard;
+mod image_prefetch;
+mod image_writer;
 pub mod images;
 mod limits;
-mod line;
 pub mod options;
 mod peers;
+pub mod process_manifest;
 pub mod program;
 mod protocol;
-mod pump;
 pub mod restore;
-mod serve;
-mod slots;
 mod source;
 pub mod stats;
-pub mod table;
 pub mod tree;
 mod unix;
 
 pub use dump::save;
 pub use options::{After, DumpOptions};
+pub use process_manifest::ProcessManifest;
 pub use restore::{Restored, restore};
-pub use table::Table;
 
 use std::time::Duration;
 
@@ -46,10 +46,10 @@ use std::time::Duration;
 const VARIABLE: &str = "SAVEMARK_CRIU_PATIENCE";
 
 /// How long CRIU may do nothing while it is waited for: a minute if the user does not say. It may hang, or spin for ever.
-fn patience() -> Duration {
+fn stall_timeout() -> Duration {
     let said = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
     Duration::from_secs(said.unwrap_or(60).max(1))
 }
 
 /// How long it waits for the other end; then whoever runs the save looks for an order to stop.
-const TICK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,6 +1,6 @@
 //! How to save a running program.
 
-use super::feed::Marks;
+use super::dump_receiver::Marks;
 
 /// What becomes of the program when its checkpoint is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,24 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::buffer_pool::BufferPool;
 use super::criu::{Criu, Running};
+use super::criu_socket::CriuSocket;
 use super::folder::Folder;
 use super::gpus::Gpus;
 use super::guard::Guard;
+use super::image_prefetch::ImagePrefetch;
+use super::image_writer::ImageWriter;
 use super::limits::PIDS;
-use super::line::Line;
-use super::pump::Pump;
-use super::serve::Serve;
-use super::slots::Slots;
+use super::process_manifest::ProcessManifest;
 use super::stats;
-use super::table::Table;
 use super::tree::{self, Tree};
 use savemark_base::buffer::Pool;
 use savemark_base::clock;
 use savemark_base::cpu::CpuClock;
 use savemark_base::error::{Error, Result};
 use savemark_base::record::{Phase, ProcessTimes, Stage};
-use savemark_checkpoint::inspect::PROCESS_TABLE;
+use savemark_checkpoint::inspect::PROCESS_MANIFEST;
 use savemark_checkpoint::restore::{Plan, open};
 use savemark_checkpoint::{Manifest, RestoreOptions};
 use savemark_host::threads;
@@ -33,7 +33,7 @@ pub struct Restored {
     /// The checkpoint that it comes from.
     pub manifest: Manifest,
     /// What the checkpoint says of it.
-    pub table: Table,
+    pub table: ProcessManifest,
     /// Time, CPU and bytes.
     pub phase: Phase,
 }
@@ -56,13 +56,13 @@ pub fn restore(
     let criu = Criu::find()?;
     let (start_ns, cpu) = (clock::now(), CpuClock::start());
     let manifest = open(storage)?;
-    let table = Table::of(storage, &manifest)?;
+    let table = ProcessManifest::of(storage, &manifest)?;
     check_free(&table)?;
     let gpus = Gpus::saved(table.gpus.clone())?;
     let opened_ns = clock::now() - start_ns;
     let plan = Plan::of(&manifest, options.queue_depth);
-    let slots = Slots::new(2 * plan.workers * (plan.in_flight + 1) + 2, manifest.chunk_bytes as usize)?;
-    let serve = Serve::new(&manifest, slots)?;
+    let slots = BufferPool::new(2 * plan.workers * (plan.in_flight + 1) + 2, manifest.chunk_bytes as usize)?;
+    let serve = ImagePrefetch::new(&manifest, slots)?;
     let mut work = Work::start(&criu, &table)?;
     let options = RestoreOptions { in_place: true, ..options.clone() };
     let fetched = fetch(&serve, &mut work, storage, &options, pool, control);
@@ -95,7 +95,7 @@ pub fn restore(
 
 /// Runs the workers of an ordinary restore, and beside them the pump.
 fn fetch(
-    serve: &Serve,
+    serve: &ImagePrefetch,
     work: &mut Work,
     storage: &dyn Storage,
     options: &RestoreOptions,
@@ -105,7 +105,7 @@ fn fetch(
     let line = work.line.take().ok_or_else(|| Error::failed("a restore was started twice"))?;
     let criu = &mut work.criu;
     std::thread::scope(|scope| {
-        let pump = threads::start(scope, (0, 1), move || Pump::new(serve, criu, line).run())?;
+        let pump = threads::start(scope, (0, 1), move || ImageWriter::new(serve, criu, line).run())?;
         let fetched = savemark_checkpoint::restore(storage, serve, options, pool, control);
         serve.stop();
         pump.join().map_err(|_| Error::failed("the pump panicked; this is a bug in savemark"))?;
@@ -114,7 +114,7 @@ fn fetch(
 }
 
 /// The numbers must be free. Those of zombies will be: children of ours are reaped, others have a moment for it.
-fn check_free(table: &Table) -> Result<()> {
+fn check_free(table: &ProcessManifest) -> Result<()> {
     let zombies: Vec<i32> = table.processes.iter().copied().filter(|pid| tree::state(*pid) == Some('Z')).collect();
     let _ = tree::wait_gone(&zombies, Duration::from_secs(1));
     let taken = table.processes.iter().find(|pid| tree::state(**pid).is_some());
@@ -143,7 +143,7 @@ fn describe(phase: &mut Phase, opened_ns: u64, fetch_ns: u64, times: ProcessTime
 /// A CRIU that restores, and what it left if that does not end well.
 struct Work {
     criu: Running,
-    line: Option<Line>,
+    line: Option<CriuSocket>,
     folder: Arc<Folder>,
     guard: Option<Guard>,
     processes: Vec<i32>,
@@ -151,9 +151,9 @@ struct Work {
 }
 
 impl Work {
-    fn start(criu: &Criu, table: &Table) -> Result<Self> {
+    fn start(criu: &Criu, table: &ProcessManifest) -> Result<Self> {
         let folder = Arc::new(Folder::new()?);
-        let line = Line::listen("restore", &folder)?;
+        let line = CriuSocket::listen("restore", &folder)?;
         let pid_file = folder.path().join("pid");
         let mut guard = Guard::kill(&pid_file, &folder)?;
         let mut words = vec!["--restore-detached".to_string(), "--leave-stopped".to_string()];
@@ -165,7 +165,7 @@ impl Work {
         Ok(Self { criu: running, line: Some(line), folder, guard: Some(guard), processes, root: table.root })
     }
 
-    fn times(&self, criu: &Criu, tree: &Tree, serve: &Serve) -> ProcessTimes {
+    fn times(&self, criu: &Criu, tree: &Tree, serve: &ImagePrefetch) -> ProcessTimes {
         let used = serve.how().map(|ended| ended.cpu).unwrap_or_default();
         ProcessTimes {
             criu: criu.version.clone(),
@@ -188,7 +188,7 @@ impl Work {
         match self.rebuilt() {
             Some(pid) if pid == self.root => Ok(()),
             Some(pid) => Err(Error::corrupt(format!(
-                "{PROCESS_TABLE} is damaged: the images are of process {pid}, and not of {}",
+                "{PROCESS_MANIFEST} is damaged: the images are of process {pid}, and not of {}",
                 self.root
             ))),
             None => Err(Error::failed("criu restore does not say what it has restored").hint("try again")),

@@ -3,25 +3,25 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 
+use super::buffer_pool::BufferPool;
 use super::criu::{Criu, Ended};
-use super::feed::{Filled, Found, Image, Peer};
+use super::criu_socket::CriuSocket;
+use super::dump_receiver::{Filled, Found, Image, Peer};
 use super::folder::Folder;
 use super::gpus::Gpus;
 use super::guard::Guard;
 use super::limits;
-use super::line::Line;
 use super::options::{DumpOptions, Times};
 use super::peers;
-use super::slots::Slots;
-use super::table::{self, Table};
+use super::process_manifest::{self, ProcessManifest};
 use super::tree::Tree;
 use savemark_base::buffer::{Buffer, align_up};
 use savemark_base::clock;
 use savemark_base::error::{Error, Result};
 use savemark_checkpoint::codec::Piece;
-use savemark_checkpoint::inspect::PROCESS_TABLE;
+use savemark_checkpoint::inspect::PROCESS_MANIFEST;
 use savemark_checkpoint::state::lay_out;
-use savemark_checkpoint::{Cut, Feed, Member, Next, SaveOptions, Source};
+use savemark_checkpoint::{ChunkRange, Member, Next, SaveOptions, Source, StreamingSource};
 
 /// A program as a source: its images, as CRIU writes them. When it is dropped, the program goes on, unless it was killed.
 pub struct Dump {
@@ -33,9 +33,9 @@ pub struct Dump {
     pub folder: Arc<Folder>,
     gpus: Gpus,
     options: DumpOptions,
-    table: Table,
+    table: ProcessManifest,
     words: Vec<String>,
-    slots: Arc<Slots>,
+    slots: Arc<BufferPool>,
     chunk_bytes: usize,
     estimate: u64,
     state: Mutex<State>,
@@ -58,7 +58,7 @@ struct State {
     failed: bool,
 }
 
-/// A chunk on its way from [`Feed::take`] to [`Source::view`], and what is known of it.
+/// A chunk on its way from [`StreamingSource::take`] to [`Source::view`], and what is known of it.
 struct Lent {
     buffer: Option<Buffer>,
     name: String,
@@ -84,10 +84,10 @@ impl Dump {
     pub fn new(criu: Criu, tree: Tree, gpus: Gpus, dump: &DumpOptions, options: &SaveOptions) -> Result<Self> {
         let mut words = vec!["--tree".to_string(), dump.pid.to_string(), "--leave-stopped".to_string()];
         words.extend(dump.criu_options.iter().cloned());
-        let mut table = Table::new(&tree, criu.version.clone(), dump.criu_options.clone());
+        let mut table = ProcessManifest::new(&tree, criu.version.clone(), dump.criu_options.clone());
         table.gpus = gpus.processes().to_vec();
         let in_flight = if options.streams == 0 { 1 } else { options.queue_depth.max(1) as usize };
-        let slots = Slots::new(options.workers() * (in_flight + 1) + 2, options.chunk_bytes)?;
+        let slots = BufferPool::new(options.workers() * (in_flight + 1) + 2, options.chunk_bytes)?;
         Ok(Self {
             criu,
             estimate: tree.memory_bytes().max(1),
@@ -107,7 +107,7 @@ impl Dump {
 
     /// Empties the GPUs and starts CRIU; from here on the program may be frozen.
     fn start(&self, state: &mut State) -> Result<()> {
-        let line = Line::listen("dump", &self.folder)?;
+        let line = CriuSocket::listen("dump", &self.folder)?;
         let mut guard = Guard::go_on(self.tree.root, self.tree.stopped(), &self.folder)?;
         (state.frozen, state.times.start_ns) = (true, clock::now());
         self.gpus.take_off()?;
@@ -159,16 +159,16 @@ impl Dump {
         if frozen { self.gpus.put_back() } else { Ok(()) }
     }
 
-    fn lend(&self, filled: Filled, name: String) -> Cut {
+    fn lend(&self, filled: Filled, name: String) -> ChunkRange {
         let Filled { file, offset, buffer, len, last } = filled;
         let place = (file as u64) << SHIFT | offset;
         self.lent.lock().expect(HELD).insert(place, Lent { buffer: Some(buffer), name, offset, len, last });
         // Members start on pages: what fills the last one up is part of the state, but for its end.
         let is_table = self.layout.get().is_some();
-        Cut { offset: place, len: if is_table { len } else { align_up(len) } }
+        ChunkRange { offset: place, len: if is_table { len } else { align_up(len) } }
     }
 
-    fn step(&self, state: &mut State, idle: bool) -> Result<Next<Cut>> {
+    fn step(&self, state: &mut State, idle: bool) -> Result<Next<ChunkRange>> {
         if state.ended.is_some() {
             return Ok(self.rest(state));
         }
@@ -197,16 +197,17 @@ impl Dump {
 
     /// Everything is known: lays it out, with the table at its end. Returns the table's chunks.
     fn lay_out(&self, images: &[Image]) -> Result<Vec<Filled>> {
-        let files: Vec<_> = images.iter().map(|i| table::Image { name: i.name.clone(), bytes: i.bytes }).collect();
+        let files: Vec<_> =
+            images.iter().map(|i| process_manifest::Image { name: i.name.clone(), bytes: i.bytes }).collect();
         // Now that it stands still.
         let processes = self.tree.pids();
         let alive = |pids: &[i32]| pids.iter().copied().filter(|pid| processes.contains(pid)).collect();
         let (stopped, gpus) = (alive(&self.table.stopped), alive(&self.table.gpus));
-        let table = Table { files, stopped, gpus, processes, ..self.table.clone() };
+        let table = ProcessManifest { files, stopped, gpus, processes, ..self.table.clone() };
         table.check()?;
         let table = serde_json::to_vec(&table).expect("a table is plain data");
         let full = images.iter().filter(|image| image.bytes > 0).map(|image| (image.name.clone(), image.bytes, 0o600));
-        let (members, bytes) = lay_out(full.chain([(PROCESS_TABLE.to_string(), table.len() as u64, 0o600)]));
+        let (members, bytes) = lay_out(full.chain([(PROCESS_MANIFEST.to_string(), table.len() as u64, 0o600)]));
         let mut places = members.iter().map(|member| member.offset);
         let mut starts: Vec<u64> =
             images.iter().map(|image| if image.bytes > 0 { places.next().unwrap_or(0) } else { 0 }).collect();
@@ -215,7 +216,7 @@ impl Dump {
         let mut chunks = Vec::new();
         for (index, part) in table.chunks(self.chunk_bytes).enumerate() {
             let offset = (index * self.chunk_bytes) as u64;
-            let mut buffer = Slots::extra(part.len())?;
+            let mut buffer = BufferPool::extra(part.len())?;
             buffer[..part.len()].copy_from_slice(part);
             let last = offset + part.len() as u64 == table.len() as u64;
             chunks.push(Filled { file: images.len(), offset, buffer, len: part.len(), last });
@@ -223,8 +224,8 @@ impl Dump {
         Ok(chunks)
     }
 
-    fn rest(&self, state: &mut State) -> Next<Cut> {
-        state.rest.pop().map_or(Next::End, |filled| Next::Take(self.lend(filled, PROCESS_TABLE.to_string())))
+    fn rest(&self, state: &mut State) -> Next<ChunkRange> {
+        state.rest.pop().map_or(Next::End, |filled| Next::Take(self.lend(filled, PROCESS_MANIFEST.to_string())))
     }
 
     fn lock(&self, idle: bool) -> Option<MutexGuard<'_, State>> {
@@ -245,8 +246,8 @@ impl Drop for Dump {
     }
 }
 
-impl Feed for Dump {
-    fn take(&self, idle: bool) -> Result<Next<Cut>> {
+impl StreamingSource for Dump {
+    fn take(&self, idle: bool) -> Result<Next<ChunkRange>> {
         let Some(mut state) = self.lock(idle) else { return Ok(Next::Later) };
         if state.failed {
             return Err(Error::interrupted());
@@ -266,7 +267,7 @@ impl Feed for Dump {
         self.state.lock().expect(HELD).failed = true;
     }
 
-    fn piece(&self, cut: Cut, act: &mut dyn FnMut(&[Piece])) {
+    fn piece(&self, cut: ChunkRange, act: &mut dyn FnMut(&[Piece])) {
         let Some(lent) = self.lent.lock().expect(HELD).remove(&cut.offset) else { return act(&[]) };
         let end = lent.offset + lent.len as u64;
         let member_bytes = if lent.last { end } else { end + 1 };
@@ -292,7 +293,7 @@ impl Source for Dump {
     fn read(&self, _: u64, _: &mut [u8]) -> Result<()> {
         Err(Error::failed("a chunk of a program was read twice; this is a bug in savemark"))
     }
-    fn feed(&self) -> Option<&dyn Feed> {
+    fn streaming(&self) -> Option<&dyn StreamingSource> {
         Some(self)
     }
 }

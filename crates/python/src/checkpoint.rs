@@ -14,7 +14,7 @@ use savemark_checkpoint::inspect::STATE_INDEX;
 use savemark_checkpoint::segments::{Segment, Segments};
 use savemark_checkpoint::state::lay_out;
 use savemark_checkpoint::{Manifest, Member, tree_sink};
-use savemark_engine::commands::Place;
+use savemark_engine::commands::CheckpointLocation;
 use savemark_engine::trial::Trial;
 use savemark_host::nvidia::cuda;
 use savemark_process::{After, DumpOptions, criu};
@@ -40,10 +40,10 @@ fn parse(py: Python<'_>, trial: &str) -> PyResult<Trial> {
 fn quick<T: Send + 'static>(
     py: Python<'_>,
     trial: &str,
-    act: impl FnOnce(&Place) -> Result<T> + Send + 'static,
+    act: impl FnOnce(&CheckpointLocation) -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     let trial = parse(py, trial)?;
-    watch::run(py, None, move |control| act(Place::open(&trial)?.stopping_with(control)))
+    watch::run(py, None, move |control| act(CheckpointLocation::open(&trial)?.stopping_with(control)))
 }
 
 /// Saves a directory of files, or one file; returns the report.
@@ -51,7 +51,8 @@ fn quick<T: Send + 'static>(
 #[pyo3(signature = (trial, source, progress=None))]
 fn save_tree(py: Python<'_>, trial: &str, source: PathBuf, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let trial = parse(py, trial)?;
-    let report = watch::run_whole(py, progress, move |control| Place::open(&trial)?.save_tree(&source, control))?;
+    let report =
+        watch::run_whole(py, progress, move |control| CheckpointLocation::open(&trial)?.save_tree(&source, control))?;
     Ok(json(&report))
 }
 
@@ -60,8 +61,9 @@ fn save_tree(py: Python<'_>, trial: &str, source: PathBuf, progress: Option<Py<P
 #[pyo3(signature = (trial, destination, progress=None))]
 fn restore_tree(py: Python<'_>, trial: &str, destination: PathBuf, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let trial = parse(py, trial)?;
-    let report =
-        watch::run_whole(py, progress, move |control| Place::open(&trial)?.restore_tree(&destination, control))?;
+    let report = watch::run_whole(py, progress, move |control| {
+        CheckpointLocation::open(&trial)?.restore_tree(&destination, control)
+    })?;
     Ok(json(&report))
 }
 
@@ -80,7 +82,8 @@ fn save_process(
     let (trial, after) = (parse(py, trial)?, if run_on { After::Run } else { After::Kill });
     let criu_options = criu::options(criu_options).map_err(|e| raise(py, e))?;
     let dump = DumpOptions { pid, after, criu_options, cut_pipes };
-    let report = watch::run_whole(py, progress, move |control| Place::open(&trial)?.save_process(&dump, control))?;
+    let report =
+        watch::run_whole(py, progress, move |control| CheckpointLocation::open(&trial)?.save_process(&dump, control))?;
     Ok(json(&report))
 }
 
@@ -89,7 +92,8 @@ fn save_process(
 #[pyo3(signature = (trial, progress=None))]
 fn restore_process(py: Python<'_>, trial: &str, progress: Option<Py<PyAny>>) -> PyResult<(i32, String)> {
     let trial = parse(py, trial)?;
-    let (table, report) = watch::run_whole(py, progress, move |control| Place::open(&trial)?.restore_process(control))?;
+    let (table, report) =
+        watch::run_whole(py, progress, move |control| CheckpointLocation::open(&trial)?.restore_process(control))?;
     Ok((table.root, json(&report)))
 }
 
@@ -98,7 +102,7 @@ fn restore_process(py: Python<'_>, trial: &str, progress: Option<Py<PyAny>>) -> 
 #[pyo3(signature = (trial, progress=None))]
 fn verify(py: Python<'_>, trial: &str, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let trial = parse(py, trial)?;
-    let report = watch::run_whole(py, progress, move |control| Place::open(&trial)?.verify(control))?;
+    let report = watch::run_whole(py, progress, move |control| CheckpointLocation::open(&trial)?.verify(control))?;
     Ok(json(&report))
 }
 
@@ -166,11 +170,14 @@ fn save_state(
     all.push((0, index));
     let report = if on_gpus.is_empty() {
         let source = segments(py, all, members, bytes)?;
-        let save = move |control: &_| Place::open(&trial)?.save(&*source, control).map_err(|e| in_data(e, start));
+        let save =
+            move |control: &_| CheckpointLocation::open(&trial)?.save(&*source, control).map_err(|e| in_data(e, start));
         watch::run_releasing(py, progress, released, save)?
     } else {
         let state = on_gpus_too(py, all, on_gpus, start, members, bytes)?;
-        watch::run_releasing(py, progress, released, move |control| Place::open(&trial)?.save_gpu(&state, control))?
+        watch::run_releasing(py, progress, released, move |control| {
+            CheckpointLocation::open(&trial)?.save_gpu(&state, control)
+        })?
     };
     Ok(json(&report))
 }
@@ -223,11 +230,12 @@ fn restore_state(
     if !on_gpus.is_empty() {
         let chunk = manifest.chunk_bytes;
         let state = on_gpus_too(py, all, on_gpus, start, manifest.members, manifest.state_bytes)?;
-        let restore = move |control: &_| Place::open(&trial)?.restore_gpu(&state, chunk, control);
+        let restore = move |control: &_| CheckpointLocation::open(&trial)?.restore_gpu(&state, chunk, control);
         return Ok(json(&watch::run_whole(py, progress, restore)?));
     }
     let sink = segments(py, all, manifest.members, manifest.state_bytes)?;
-    let report = watch::run_whole(py, progress, move |control| Place::open(&trial)?.restore(&*sink, control))?;
+    let report =
+        watch::run_whole(py, progress, move |control| CheckpointLocation::open(&trial)?.restore(&*sink, control))?;
     Ok(json(&report))
 }
 

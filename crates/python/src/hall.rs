@@ -7,7 +7,7 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use savemark_base::{Error, Result};
 use savemark_measure::ranks::Address;
-use savemark_measure::ranks::hall::{self, Met, Visit};
+use savemark_measure::ranks::node_barrier::{BarrierOutcome, BarrierUse, Beyond, NodeBarrier};
 
 use crate::raise;
 use crate::witness::{self, Failure};
@@ -18,13 +18,13 @@ type Answer = Option<Vec<u64>>;
 /// Memory that the ranks of one node share.
 #[pyclass]
 pub struct Hall {
-    hall: Arc<hall::Hall>,
+    hall: Arc<NodeBarrier>,
     visit: Mutex<Option<Arc<Guests>>>,
 }
 
 /// A trial's use of the hall.
 struct Guests {
-    visit: Visit,
+    visit: BarrierUse,
     /// Python's part in it: has `beyond`, `late` and `failing`.
     crew: Py<PyAny>,
 }
@@ -34,14 +34,14 @@ impl Hall {
     /// For `seats` ranks of this node, of `ranks` in all, that may run on `cores`. Whoever makes it has the first seat.
     #[new]
     fn new(seats: usize, ranks: usize, cores: usize) -> PyResult<Self> {
-        hall::Hall::make(seats, ranks, cores).map(Self::with).map_err(|e| PyOSError::new_err(e.to_string()))
+        NodeBarrier::make(seats, ranks, cores).map(Self::with).map_err(|e| PyOSError::new_err(e.to_string()))
     }
 
     /// The same hall from another seat; `address` as its maker tells it.
     #[staticmethod]
     fn join(address: (u32, i32, String), seat: usize, seats: usize, ranks: usize, cores: usize) -> PyResult<Self> {
         let (pid, file, name) = address;
-        let joined = hall::Hall::join(&Address { pid, file, name }, seat, seats, ranks, cores);
+        let joined = NodeBarrier::join(&Address { pid, file, name }, seat, seats, ranks, cores);
         joined.map(Self::with).map_err(|e| PyOSError::new_err(e.to_string()))
     }
 
@@ -57,9 +57,9 @@ impl Hall {
     fn begin(&self, py: Python<'_>, seats: usize, patience_s: f64, times: f64, several: bool, crew: Py<PyAny>) {
         let leader = crew.clone_ref(py);
         let meets = move |at: &str, numbers: &[u64], apart: bool| meet_beyond(&leader, at, numbers, apart);
-        let beyond = several.then(|| Box::new(meets) as Box<hall::Beyond>);
-        let patience = Duration::from_secs_f64(patience_s.max(0.0));
-        let guests = Guests { visit: Visit { seats, patience, times, beyond }, crew };
+        let beyond = several.then(|| Box::new(meets) as Box<Beyond>);
+        let stall_timeout = Duration::from_secs_f64(patience_s.max(0.0));
+        let guests = Guests { visit: BarrierUse { seats, stall_timeout, times, beyond }, crew };
         *self.visit.lock().expect("no panic while held") = Some(Arc::new(guests));
         self.hall.begin();
     }
@@ -104,7 +104,7 @@ impl Hall {
 }
 
 impl Hall {
-    fn with(hall: hall::Hall) -> Self {
+    fn with(hall: NodeBarrier) -> Self {
         Self { hall: Arc::new(hall), visit: Mutex::new(None) }
     }
 
@@ -120,14 +120,14 @@ impl Hall {
                 guests.tell("failing", kind.as_str());
             }
             match hall.meet(&guests.visit, at, numbers, failure.is_some()) {
-                Met::All(numbers) => Ok(numbers),
-                Met::Apart => witness::meet(&others, at, numbers, failure),
-                Met::Late(limit) => {
+                BarrierOutcome::All(numbers) => Ok(numbers),
+                BarrierOutcome::Apart => witness::meet(&others, at, numbers, failure),
+                BarrierOutcome::Late(limit) => {
                     guests.tell("late", limit.as_secs_f64());
                     Err(Error::interrupted())
                 }
-                Met::Left => Err(Error::interrupted()),
-                Met::Lost(error) => Err(error),
+                BarrierOutcome::Left => Err(Error::interrupted()),
+                BarrierOutcome::Lost(error) => Err(error),
             }
         }
     }

@@ -15,7 +15,7 @@ use savemark_measure::control::Control;
 use crate::raise;
 
 /// How often a running job reports progress and looks for Ctrl-C.
-const TICK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What a job tells.
 enum News<T> {
@@ -145,7 +145,7 @@ fn watch<T: Send + 'static>(
     let thread = thread.map_err(|e| raise(py, e))?;
     let mut stopped = None;
     let result = loop {
-        match py.detach(|| receiver.lock().expect("one receiver").recv_timeout(TICK)) {
+        match py.detach(|| receiver.lock().expect("one receiver").recv_timeout(POLL_INTERVAL)) {
             Ok(News::Ended(result)) => break result,
             Ok(News::Released) => {
                 if let Err(error) = released.take().map_or(Ok(()), |call| call.call0(py).map(drop)) {

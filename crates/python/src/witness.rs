@@ -39,8 +39,8 @@ pub fn meet(others: &Py<PyAny>, at: &str, numbers: &[u64], failure: Option<Failu
 /// Looks at a directory, the disk below it and the machine.
 #[pyclass]
 struct Witness {
-    witness: evidence::Witness,
-    before: Option<evidence::Look>,
+    witness: evidence::Evidence,
+    before: Option<evidence::Counters>,
 }
 
 #[pymethods]
@@ -48,7 +48,7 @@ impl Witness {
     #[new]
     #[pyo3(signature = (directory=None))]
     fn new(directory: Option<PathBuf>) -> Self {
-        Self { witness: evidence::Witness::of(directory.as_deref()), before: None }
+        Self { witness: evidence::Evidence::of(directory.as_deref()), before: None }
     }
 
     /// What can make figures untrue here.

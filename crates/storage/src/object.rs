@@ -18,6 +18,7 @@ use savemark_base::error::{Error, Result};
 use savemark_base::record::{Cache, PathTaken};
 
 mod address;
+mod bucket_prefix;
 mod client;
 mod confirm;
 mod connect;
@@ -28,7 +29,6 @@ mod flights;
 mod options;
 mod pages;
 mod parts;
-mod place;
 mod queue;
 mod reason;
 mod retry;
@@ -39,17 +39,17 @@ mod upload;
 mod uploads;
 mod whole;
 
+pub use bucket_prefix::Stored;
 pub use environment::Environment;
 pub use options::ObjectOptions;
-pub use place::Stored;
 pub use uploads::{Parts, Unfinished};
 
+use bucket_prefix::BucketPrefix;
 use file::ObjectFile;
-use place::Place;
 
 /// The storage: the objects directly below a URL.
 pub struct Object {
-    place: Arc<Place>,
+    place: Arc<BucketPrefix>,
     parts: Arc<parts::Pool>,
 }
 

@@ -16,7 +16,7 @@ use inbound::Inbound;
 use outbound::Outbound;
 use staging::{Room, Staging};
 
-use super::{Cut, Manifest, RestoreOptions, SaveOptions};
+use super::{ChunkRange, Manifest, RestoreOptions, SaveOptions};
 use savemark_base::buffer::Pool;
 use savemark_base::error::Result;
 use savemark_base::record::Phase;
@@ -75,7 +75,7 @@ pub fn save(
         let start = |lane| threads::start(scope, (lane, count), move || source.copy(lane, control)).map(drop);
         let saved = (0..count).try_for_each(start);
         let saved = saved.and_then(|()| super::save(source, storage, options, pool, control));
-        super::Feed::fail(source); // after an error copies may still go on
+        super::StreamingSource::fail(source); // after an error copies may still go on
         saved
     });
     let (manifest, mut phase) = saved?;
@@ -88,7 +88,7 @@ pub fn pin(state: &GpuState, options: &SaveOptions, staging: Limit) -> Result<()
     take(state, options.chunk_bytes, staging).1.grow_whole()
 }
 
-fn take(state: &GpuState, chunk_bytes: usize, staging: Limit) -> (Vec<Vec<Cut>>, Arc<Staging>) {
+fn take(state: &GpuState, chunk_bytes: usize, staging: Limit) -> (Vec<Vec<ChunkRange>>, Arc<Staging>) {
     let lanes = state.chunks(chunk_bytes);
     let room = staging.room(state::room(&lanes, chunk_bytes), available());
     let staging = Staging::take(&state.gpus()[0], chunk_bytes, room);

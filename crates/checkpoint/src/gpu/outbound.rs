@@ -10,9 +10,9 @@ use std::time::Duration;
 use super::copies::{Copies, Started, Way};
 use super::staging::Staging;
 use super::state::GpuState;
-use crate::Cut;
+use crate::ChunkRange;
 use crate::codec::Piece;
-use crate::state::{Feed, Member, Next, Source, pieces};
+use crate::state::{Member, Next, Source, StreamingSource, pieces};
 use savemark_base::buffer::Buffer;
 use savemark_base::clock;
 use savemark_base::error::{Error, Result};
@@ -23,7 +23,7 @@ use savemark_measure::control::Control;
 /// Copies under way on one GPU: enough that it never waits for us.
 const IN_FLIGHT: usize = 16;
 /// How long somebody waits before he looks whether all is over.
-const TICK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const HELD: &str = "no panic while held";
 
 /// A state on its way out.
@@ -31,15 +31,15 @@ pub struct Outbound<'a> {
     state: &'a GpuState,
     copies: Copies<'a>,
     staging: Arc<Staging>,
-    lanes: Vec<Vec<Cut>>,
+    lanes: Vec<Vec<ChunkRange>>,
     shared: Mutex<Shared>,
     changed: Condvar,
-    /// Chunks between [`Feed::take`] and [`Source::view`].
+    /// Chunks between [`StreamingSource::take`] and [`Source::view`].
     lent: Mutex<HashMap<u64, Buffer>>,
 }
 
 struct Shared {
-    ready: VecDeque<(Cut, Buffer)>,
+    ready: VecDeque<(ChunkRange, Buffer)>,
     /// User bytes that nobody has taken.
     left: u64,
     /// GPUs whose copies have not all arrived.
@@ -53,7 +53,7 @@ struct Shared {
 
 impl<'a> Outbound<'a> {
     /// Of the chunks in `lanes`, one lane for each GPU.
-    pub fn new(state: &'a GpuState, lanes: Vec<Vec<Cut>>, staging: Arc<Staging>) -> Result<Self> {
+    pub fn new(state: &'a GpuState, lanes: Vec<Vec<ChunkRange>>, staging: Arc<Staging>) -> Result<Self> {
         let shared = Shared {
             ready: VecDeque::new(),
             left: state.bytes(),
@@ -67,7 +67,7 @@ impl<'a> Outbound<'a> {
         Ok(Self { state, copies: Copies::new(state)?, staging, lanes, shared, changed, lent })
     }
 
-    /// Copies the chunks of one GPU; an error is told by the next [`Feed::take`].
+    /// Copies the chunks of one GPU; an error is told by the next [`StreamingSource::take`].
     pub fn copy(&self, lane: usize, control: &Control) {
         let panicked = Error::failed("a copy panicked; this is a bug in savemark");
         let mut ending = Ending { outbound: self, control, result: Err(panicked) };
@@ -84,7 +84,7 @@ impl<'a> Outbound<'a> {
     fn wait_for_start(&self) {
         let mut shared = self.shared.lock().expect(HELD);
         while shared.started_ns == 0 && !shared.stopped {
-            shared = self.changed.wait_timeout(shared, TICK).expect(HELD).0;
+            shared = self.changed.wait_timeout(shared, POLL_INTERVAL).expect(HELD).0;
         }
     }
 
@@ -116,7 +116,7 @@ impl<'a> Outbound<'a> {
     }
 
     /// A slot for the next chunk; `None` when all is over.
-    fn slot(&self, cut: Cut, flying: &mut VecDeque<Flying>) -> Result<Option<Buffer>> {
+    fn slot(&self, cut: ChunkRange, flying: &mut VecDeque<Flying>) -> Result<Option<Buffer>> {
         loop {
             if self.shared.lock().expect(HELD).stopped {
                 return Ok(None);
@@ -127,7 +127,7 @@ impl<'a> Outbound<'a> {
                 return Ok(Some(buffer));
             }
             match flying.is_empty() {
-                true => self.staging.wait(TICK),
+                true => self.staging.wait(POLL_INTERVAL),
                 false => self.land(flying)?,
             }
         }
@@ -147,7 +147,7 @@ impl<'a> Outbound<'a> {
 /// A copy under way.
 struct Flying {
     started: Started,
-    cut: Cut,
+    cut: ChunkRange,
     buffer: Buffer,
 }
 
@@ -198,20 +198,20 @@ impl Source for Outbound<'_> {
     fn read(&self, _: u64, _: &mut [u8]) -> Result<()> {
         Err(Error::failed("a chunk of a GPU was read twice; this is a bug in savemark"))
     }
-    fn feed(&self) -> Option<&dyn Feed> {
+    fn streaming(&self) -> Option<&dyn StreamingSource> {
         Some(self)
     }
 }
 
-impl Feed for Outbound<'_> {
-    fn take(&self, idle: bool) -> Result<Next<Cut>> {
+impl StreamingSource for Outbound<'_> {
+    fn take(&self, idle: bool) -> Result<Next<ChunkRange>> {
         let mut shared = self.shared.lock().expect(HELD);
         if shared.started_ns == 0 {
             shared.started_ns = clock::now();
             self.changed.notify_all();
         }
         if idle && shared.ready.is_empty() && shared.copying > 0 && !shared.stopped {
-            shared = self.changed.wait_timeout(shared, TICK).expect(HELD).0;
+            shared = self.changed.wait_timeout(shared, POLL_INTERVAL).expect(HELD).0;
         }
         if shared.stopped {
             return Err(shared.error.take().unwrap_or_else(Error::interrupted));
@@ -232,7 +232,7 @@ impl Feed for Outbound<'_> {
         self.shared.lock().expect(HELD).stopped = true;
         self.changed.notify_all();
     }
-    fn piece(&self, cut: Cut, act: &mut dyn FnMut(&[Piece])) {
+    fn piece(&self, cut: ChunkRange, act: &mut dyn FnMut(&[Piece])) {
         act(&pieces(self.state.members(), cut.offset, cut.len));
     }
     /// They are offered where they lie.

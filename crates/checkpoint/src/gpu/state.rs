@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::cut::{Cut, cut};
+use crate::chunk_range::{ChunkRange, cut};
 use crate::segments::Segment;
 use crate::state::Member;
 use savemark_base::buffer::{Owner, align_up};
@@ -134,7 +134,7 @@ impl GpuState {
 
     /// Chunks of at most `most` bytes, none with bytes of two members: for each GPU those that begin with its bytes. Chunks
     /// of the host's memory alone go with the first.
-    pub fn chunks(&self, most: usize) -> Vec<Vec<Cut>> {
+    pub fn chunks(&self, most: usize) -> Vec<Vec<ChunkRange>> {
         let starts = self.members.iter().map(|member| member.offset);
         let ends = starts.clone().skip(1).chain([self.bytes]);
         let apart: Vec<_> = starts.zip(ends).map(|(start, end)| start..end).filter(|range| !range.is_empty()).collect();
@@ -157,6 +157,6 @@ impl GpuState {
 }
 
 /// Bytes that all chunks need when each has a slot of its own.
-pub fn room(lanes: &[Vec<Cut>], most: usize) -> u64 {
+pub fn room(lanes: &[Vec<ChunkRange>], most: usize) -> u64 {
     lanes.iter().map(Vec::len).sum::<usize>() as u64 * align_up(most) as u64
 }

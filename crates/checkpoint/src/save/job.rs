@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::SaveOptions;
+use crate::chunk_range::{ChunkRange, cut};
 use crate::codec::{self, Codec, CodecName};
-use crate::cut::{Cut, cut};
 use crate::existing::{Existing, Proven, Unneeded};
 use crate::manifest::{MANIFEST, Manifest};
 use crate::state::{Next, Source, piece_range};
@@ -24,7 +24,7 @@ pub(super) struct Job<'a> {
     pub(super) id: String,
     /// Output bytes that a chunk may need.
     pub(super) bound: usize,
-    cuts: Vec<Cut>,
+    cuts: Vec<ChunkRange>,
     /// The next of them that nobody has taken.
     next: AtomicUsize,
     /// Names of the shards that were made.
@@ -37,13 +37,13 @@ impl<'a> Job<'a> {
         if source.bytes() == 0 {
             return Err(Error::usage("the state is empty: there is nothing to save"));
         }
-        let codec = codec::new(options.codec, options.level, options.streams == 0 && source.feed().is_none())?;
+        let codec = codec::new(options.codec, options.level, options.streams == 0 && source.streaming().is_none())?;
         // Clocks go back, and process ids of other machines and containers are the same.
         let id = format!("{:016x}-{:08x}", clock::unix_now(), random()? as u32);
         // Elsewhere a chunk costs a request more than a copy.
         let is_lent = codec.is_identity() && storage.path_taken().direct;
         let apart = if is_lent { source.lent(options.chunk_bytes / 2) } else { Vec::new() };
-        let cuts = match source.feed() {
+        let cuts = match source.streaming() {
             None => cut(source.bytes(), options.chunk_bytes, &apart),
             Some(_) => Vec::new(),
         };
@@ -56,9 +56,9 @@ impl<'a> Job<'a> {
     }
 
     /// The next chunk, now the caller's.
-    pub(super) fn take(&self, idle: bool) -> Result<Next<Cut>> {
-        match self.source.feed() {
-            Some(feed) => feed.take(idle),
+    pub(super) fn take(&self, idle: bool) -> Result<Next<ChunkRange>> {
+        match self.source.streaming() {
+            Some(streaming) => streaming.take(idle),
             None => {
                 Ok(self.cuts.get(self.next.fetch_add(1, Ordering::Relaxed)).map_or(Next::End, |cut| Next::Take(*cut)))
             }
@@ -67,14 +67,14 @@ impl<'a> Job<'a> {
 
     /// A codec as this save needs it. Chunks that come as they like are no archive in order, in one stream either.
     pub(super) fn codec(&self) -> Result<Box<dyn Codec>> {
-        let in_order = self.options.streams == 0 && self.source.feed().is_none();
+        let in_order = self.options.streams == 0 && self.source.streaming().is_none();
         codec::new(self.options.codec, self.options.level, in_order)
     }
 
     /// User bytes that nobody has taken.
     pub(super) fn left(&self) -> u64 {
-        if let Some(feed) = self.source.feed() {
-            return feed.left();
+        if let Some(streaming) = self.source.streaming() {
+            return streaming.left();
         }
         let next = self.cuts.get(self.next.load(Ordering::Relaxed));
         next.map_or(0, |cut| self.source.bytes() - cut.offset)

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::chunk_range::ChunkRange;
 use crate::codec::{self, Codec};
-use crate::cut::Cut;
 use crate::existing::not_there;
 use crate::manifest::{Chunk, Digest, Shard};
 use crate::save::job::Job;
@@ -161,7 +161,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Encodes a chunk and starts its write.
-    fn write(&mut self, Cut { offset, len }: Cut, meter: &mut Meter) -> Result<()> {
+    fn write(&mut self, ChunkRange { offset, len }: ChunkRange, meter: &mut Meter) -> Result<()> {
         let (extent, stored, user_digest) = self.encode(offset, len, meter)?;
         let stored_digest = timed(&mut meter.thread_time.digest_ns, || digest(&extent[..stored]));
         self.chunks.push(Chunk {
@@ -216,11 +216,11 @@ impl<'a> Stream<'a> {
         let user_digest = timed(&mut meter.thread_time.digest_ns, || digest(user));
         let codec = &mut self.codec;
         let mut encode = |pieces: &[codec::Piece]| codec.encode(&codec::Chunk { user, pieces }, &mut out);
-        let stored = timed(&mut meter.thread_time.codec_ns, || match source.feed() {
+        let stored = timed(&mut meter.thread_time.codec_ns, || match source.streaming() {
             None => encode(&pieces(source.members(), offset, len)),
-            Some(feed) => {
+            Some(streaming) => {
                 let mut stored = Ok(0);
-                feed.piece(Cut { offset, len }, &mut |pieces| stored = encode(pieces));
+                streaming.piece(ChunkRange { offset, len }, &mut |pieces| stored = encode(pieces));
                 stored
             }
         })?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Member, Sink, Source, lay_out};
-use crate::settle::settle;
+use crate::stream_copy::stream_copy;
 use savemark_base::buffer::{ALIGN, Arena, Buffer, align_up};
 use savemark_base::error::{Error, Result};
 use savemark_base::parallel;
@@ -115,7 +115,7 @@ impl Sink for MemoryState {
     fn write_seen(&self, offset: u64, bytes: &[u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
         let mut window = self.window(offset, bytes.len()).expect("memory has a window");
         // SAFETY: inside the window, which is not where `bytes` are.
-        unsafe { settle(window[..bytes.len()].as_mut_ptr(), bytes, seen) };
+        unsafe { stream_copy(window[..bytes.len()].as_mut_ptr(), bytes, seen) };
         Ok(())
     }
 }

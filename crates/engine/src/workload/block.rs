@@ -3,10 +3,10 @@
 //!
 //! `options` says what is asked for, `files` which files there are, `pattern` which block comes next. `team` starts the
 //! workers; each moves its blocks in one of three hot loops: `queued` (many I/Os in flight), `calls` (a call that blocks) or
-//! `paced` (open loop, I/Os start when they are due). What costs something for each I/O and is seldom asked for is in `care`.
+//! `paced` (open loop, I/Os start when they are due). What costs something for each I/O and is seldom asked for is in `checks`.
 
 mod calls;
-mod care;
+mod checks;
 mod content;
 mod files;
 mod flush;

@@ -25,17 +25,17 @@ mod file;
 mod grid;
 mod meeting;
 mod policy;
+pub mod save_observer;
 mod spent;
 mod turn;
-pub mod witness;
 
 use commit::Commit;
 use grid::Grid;
 use meeting::Meeting;
 pub use policy::{Lasts, Policy};
+use save_observer::SaveObserver;
 use spent::Spent;
 use turn::Turn;
-use witness::Witness;
 
 /// Options of `iterate`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -222,7 +222,7 @@ struct Job<'a> {
     /// Saves, or not.
     commit: Option<&'a dyn Commit>,
     /// Is told of the saves, or nobody is.
-    witness: Option<&'a dyn Witness>,
+    observer: Option<&'a dyn SaveObserver>,
     /// Goes on at least so long.
     duration: Option<Span>,
 }
@@ -239,7 +239,7 @@ struct Solved {
 impl<'a> Job<'a> {
     /// That saves nothing.
     fn new(options: &'a IterateOptions, grid: &'a Grid, control: &'a Control) -> Self {
-        Self { options, grid, control, commit: None, witness: None, duration: None }
+        Self { options, grid, control, commit: None, observer: None, duration: None }
     }
 
     /// Runs the iterations after `range.start` up to `range.end`, or on until the time has passed.
@@ -273,9 +273,9 @@ impl<'a> Job<'a> {
     /// What one worker does after it has computed `iteration`.
     fn save(&self, turn: &mut Turn, iteration: u64, meter: &mut Meter) -> Result<()> {
         let commit = self.commit.filter(|_| iteration.is_multiple_of(turn.options.every));
-        if let (Some(witness), Some(_), true) = (self.witness, commit, turn.is_leader()) {
+        if let (Some(observer), Some(_), true) = (self.observer, commit, turn.is_leader()) {
             // Before the first write of any thread: none begins to save until all have met.
-            witness.begins(iteration)?;
+            observer.begins(iteration)?;
         }
         // Nobody reads a band before it is complete, or overwrites one that is still written.
         turn.meet()?;
@@ -288,9 +288,9 @@ impl<'a> Job<'a> {
         // A save is many I/Os, or in a thread for which another writes none.
         meter.operations = turn.writes;
         turn.syncs.drain(..).for_each(|sync_ns| meter.sync_latency.record(sync_ns));
-        match self.witness {
+        match self.observer {
             // What a policy promises to a thread holds for the save when it holds for all threads.
-            Some(witness) => turn.alone(|_| witness.returned(iteration)),
+            Some(observer) => turn.alone(|_| observer.returned(iteration)),
             None => Ok(()),
         }
     }

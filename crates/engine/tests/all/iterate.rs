@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use savemark_base::{Error, Kind};
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
-use savemark_engine::workload::iterate::witness::{self, Witness};
+use savemark_engine::workload::iterate::save_observer::{self, SaveObserver};
 use savemark_engine::workload::iterate::{IterateOptions, Policy};
 use savemark_measure::control::Control;
 use serde_json::{Value, json};
@@ -94,11 +94,11 @@ fn a_duration_is_filled_with_iterations_and_the_record_says_what_of_them_lasts()
     }
 }
 
-/// What a witness was told, as `(generation, returned)`.
+/// What a observer was told, as `(generation, returned)`.
 #[derive(Default)]
 struct Told(Mutex<Vec<(u64, bool)>>);
 
-impl Witness for Told {
+impl SaveObserver for Told {
     fn begins(&self, generation: u64) -> Result<(), Error> {
         self.0.lock().unwrap().push((generation, false));
         Ok(())
@@ -111,18 +111,18 @@ impl Witness for Told {
 }
 
 #[test]
-fn a_witness_sees_every_save_begin_and_return_and_can_end_the_solver() {
+fn an_observer_sees_every_save_begin_and_return_and_can_end_the_solver() {
     for policy in Policy::ALL.into_iter().filter(|policy| !policy.is_direct()) {
         let (root, told) = (disk(), Told::default());
         let options = IterateOptions { side: 64, workers: 3, iterations: 9, every: 2, policy, ..Default::default() };
-        let error = witness::save_all(&options, root.path(), &told).unwrap_err();
+        let error = save_observer::save_all(&options, root.path(), &told).unwrap_err();
         assert_eq!(error.to_string(), "seen enough", "{policy:?}");
         let expected: Vec<_> = [2, 4, 6].into_iter().flat_map(|i| [(i, false), (i, true)]).collect();
         assert_eq!(*told.0.lock().unwrap(), expected, "{policy:?}");
         // What lasts when the next begins may be the one before.
-        let (generation, state) = witness::load(&options, root.path()).unwrap();
+        let (generation, state) = save_observer::load(&options, root.path()).unwrap();
         assert!(generation == 6 || generation == 4 && policy == Policy::DoubleBuffer, "{policy:?}: {generation}");
-        assert!(state == witness::states(&options).unwrap()[generation as usize - 1]);
+        assert!(state == save_observer::states(&options).unwrap()[generation as usize - 1]);
     }
 }
 

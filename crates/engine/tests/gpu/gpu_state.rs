@@ -11,7 +11,7 @@ use savemark_checkpoint::Member;
 use savemark_checkpoint::gpu::{Extent, GpuState};
 use savemark_checkpoint::segments::{Segment, Segments};
 use savemark_checkpoint::state::lay_out;
-use savemark_engine::commands::{Place, Report};
+use savemark_engine::commands::{CheckpointLocation, Report};
 use savemark_engine::record::Record;
 use savemark_engine::run::Engine;
 use savemark_engine::trial::Trial;
@@ -259,12 +259,12 @@ impl Tensors {
     }
 
     fn save(&self, place: &Path, keys: &str) -> Result<Report, Error> {
-        Place::open(&trial(place, keys))?.save_gpu(&self.state(), &Control::default())
+        CheckpointLocation::open(&trial(place, keys))?.save_gpu(&self.state(), &Control::default())
     }
 
     fn restore(&self, place: &Path, keys: &str) -> Result<Report, Error> {
         let trial = trial(place, keys);
-        let place = Place::open(&trial)?;
+        let place = CheckpointLocation::open(&trial)?;
         let chunk = place.manifest()?.chunk_bytes;
         place.restore_gpu(&self.state(), chunk, &Control::default())
     }
@@ -300,7 +300,7 @@ fn tensors_on_gpus_and_on_the_host_are_one_state() {
         // The same files as those of a state in the host's memory: what is between tensors is zero.
         let mut room = vec![1u8; tensors.bytes as usize];
         let trial = trial(place.path(), keys);
-        Place::open(&trial).unwrap().restore(&on_host(&tensors, &mut room), &Control::default()).unwrap();
+        CheckpointLocation::open(&trial).unwrap().restore(&on_host(&tensors, &mut room), &Control::default()).unwrap();
         for part in
             tensors.extents.iter().map(|e| (e.offset, e.len)).chain(tensors.segments.iter().map(|s| (s.offset, s.len)))
         {
@@ -319,7 +319,7 @@ fn what_was_saved_from_the_host_is_restored_into_gpus() {
     let (tensors, place) = (Tensors::new(), place());
     let mut room = pattern(0, tensors.bytes as usize, 3);
     let trial = trial(place.path(), r#""chunk_size":"128KiB""#);
-    Place::open(&trial).unwrap().save(&on_host(&tensors, &mut room), &Control::default()).unwrap();
+    CheckpointLocation::open(&trial).unwrap().save(&on_host(&tensors, &mut room), &Control::default()).unwrap();
     for keys in ["", r#""staging":"1","queue_depth":8"#] {
         tensors.restore(place.path(), keys).unwrap();
         tensors.check(3);
@@ -353,7 +353,7 @@ fn the_application_is_released_once_and_before_the_end() {
         seen.fetch_add(1, Ordering::Relaxed);
     });
     let trial = trial(place.path(), "");
-    Place::open(&trial).unwrap().save_gpu(&tensors.state(), &control).unwrap();
+    CheckpointLocation::open(&trial).unwrap().save_gpu(&tensors.state(), &control).unwrap();
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 

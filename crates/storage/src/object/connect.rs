@@ -14,17 +14,17 @@ use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 use reqwest::Certificate;
 
 use super::address::Address;
+use super::bucket_prefix::BucketPrefix;
 use super::client::Connector;
 use super::confirm::{self, Later, Writer};
 use super::endpoint::Endpoint;
 use super::environment::Environment;
-use super::place::Place;
 use super::stop::Stop;
 use super::store::{S3, Store};
 use super::{ObjectOptions, reason, runtime};
 use savemark_base::error::{Error, Result};
 
-pub fn connect(options: &ObjectOptions, url: &str, environment: &Environment) -> Result<Place> {
+pub fn connect(options: &ObjectOptions, url: &str, environment: &Environment) -> Result<BucketPrefix> {
     // The one thing object_store leaves open is rustls' cryptography. Somebody else's choice is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (scheme, bucket, prefix) = split(url)?;
@@ -65,7 +65,7 @@ pub fn connect(options: &ObjectOptions, url: &str, environment: &Environment) ->
             (Arc::new(store), named.map_or_else(|| format!("{account}.blob.core.windows.net"), |named| named.host()))
         }
     };
-    Ok(Place {
+    Ok(BucketPrefix {
         writer: Writer { store: Arc::clone(&store), signed, unconfirmed },
         store,
         prefix,

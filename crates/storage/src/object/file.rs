@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::place::Place;
+use super::bucket_prefix::BucketPrefix;
 use super::upload::Upload;
 use crate::{File, io_error};
 use savemark_base::buffer::Buffer;
@@ -22,7 +22,7 @@ pub enum State {
 
 /// An object as a file.
 pub struct ObjectFile {
-    pub place: Arc<Place>,
+    pub place: Arc<BucketPrefix>,
     pub key: object_store::path::Path,
     /// A URL in the clothes of a path, for messages.
     pub url: PathBuf,

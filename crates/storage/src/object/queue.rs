@@ -3,9 +3,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use super::bucket_prefix::BucketPrefix;
 use super::file::{ObjectFile, foreign};
 use super::flights::Flights;
-use super::place::Place;
 use crate::{File, Queue};
 use savemark_base::clock;
 use savemark_base::error::Result;
@@ -19,7 +19,7 @@ pub struct ObjectQueue {
 
 impl ObjectQueue {
     /// A queue on `files`.
-    pub fn new(place: &Place, files: &[Arc<dyn File>]) -> Self {
+    pub fn new(place: &BucketPrefix, files: &[Arc<dyn File>]) -> Self {
         Self { files: files.to_vec(), flights: Flights::new(&place.stop) }
     }
 

@@ -8,8 +8,8 @@ use object_store::path::Path;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use super::bucket_prefix::BucketPrefix;
 use super::pages::{self, Pages};
-use super::place::Place;
 use super::reason;
 use super::retry::again;
 use super::store::S3;
@@ -67,7 +67,7 @@ struct Part {
 }
 
 /// The unfinished uploads below `place`.
-pub async fn list(place: &Place) -> Result<Vec<Unfinished>> {
+pub async fn list(place: &BucketPrefix) -> Result<Vec<Unfinished>> {
     let Some(s3) = &place.s3 else {
         return Err(Error::refused(format!("unfinished uploads below {} cannot be listed", place.address.url))
             .hint("let a lifecycle rule of the bucket remove them; Azure does so after a week"));
@@ -79,7 +79,7 @@ pub async fn list(place: &Place) -> Result<Vec<Unfinished>> {
 }
 
 /// Asks for the uploads below `asked`; returns those below `prefix`.
-async fn below(place: &Place, s3: &S3, asked: &str, prefix: &str) -> Result<Vec<Unfinished>> {
+async fn below(place: &BucketPrefix, s3: &S3, asked: &str, prefix: &str) -> Result<Vec<Unfinished>> {
     let explained = |result| place.explain_if(result, "list the uploads of", "");
     let (mut found, mut markers, mut pages) = (Vec::new(), String::new(), Pages::default());
     loop {
@@ -98,7 +98,7 @@ async fn below(place: &Place, s3: &S3, asked: &str, prefix: &str) -> Result<Vec<
 }
 
 /// What has arrived of `upload`; nothing if it is gone.
-pub async fn parts(place: &Place, upload: &Unfinished) -> Result<Parts> {
+pub async fn parts(place: &BucketPrefix, upload: &Unfinished) -> Result<Parts> {
     let Some(s3) = &place.s3 else { return Ok(Parts::default()) };
     let mut found = Parts { bytes: 0, touched_unix_ns: unix_ns(&upload.started) };
     let (key, mut marker) = (upload.key.split('/').map(encoded).collect::<Vec<_>>().join("/"), String::new());
@@ -123,7 +123,7 @@ pub async fn parts(place: &Place, upload: &Unfinished) -> Result<Parts> {
 }
 
 /// Aborts `upload`; one that is gone is no error.
-pub async fn abort(place: &Place, upload: &Unfinished) -> Result<()> {
+pub async fn abort(place: &BucketPrefix, upload: &Unfinished) -> Result<()> {
     let wrong = |e| Error::failed(format!("the server names an upload that cannot be: {e}"));
     let key = Path::parse(&upload.key).map_err(wrong)?;
     let done = again(place.address.options.retries, || place.store.abort_multipart(&key, &upload.id)).await;

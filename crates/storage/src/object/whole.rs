@@ -7,8 +7,8 @@ use bytes::Bytes;
 use object_store::{ObjectStoreExt, PutPayload};
 use tokio::sync::oneshot;
 
+use super::bucket_prefix::BucketPrefix;
 use super::flights::Flights;
-use super::place::Place;
 use super::store::Store;
 use crate::{Queue, io_error};
 use savemark_base::buffer::Buffer;
@@ -18,7 +18,7 @@ use savemark_base::io::{Completion, Op, Operation};
 
 /// A queue on objects by name.
 pub struct WholeQueue {
-    place: Arc<Place>,
+    place: Arc<BucketPrefix>,
     names: Vec<Arc<str>>,
     flights: Flights,
     /// Held by each buffer that is on its way up.
@@ -49,7 +49,7 @@ impl Drop for Loan {
 
 impl WholeQueue {
     /// A queue on the objects `names`.
-    pub fn new(place: &Arc<Place>, names: &[String]) -> Self {
+    pub fn new(place: &Arc<BucketPrefix>, names: &[String]) -> Self {
         let names = names.iter().map(|name| Arc::from(name.as_str())).collect();
         Self { place: Arc::clone(place), names, flights: Flights::new(&place.stop), lent: Arc::default() }
     }
@@ -88,12 +88,12 @@ impl Queue for WholeQueue {
     }
 }
 
-async fn get(place: &Place, name: &str, mut buffer: Buffer, len: usize) -> (Buffer, Option<Error>) {
+async fn get(place: &BucketPrefix, name: &str, mut buffer: Buffer, len: usize) -> (Buffer, Option<Error>) {
     let done = place.read(&place.key(name), 0, &mut buffer[..len]).await;
     (buffer, done.err().map(|e| place.explain("read", name, &e)))
 }
 
-async fn put(place: &Place, name: &str, buffer: Buffer, len: usize, lent: Arc<()>) -> (Buffer, Option<Error>) {
+async fn put(place: &BucketPrefix, name: &str, buffer: Buffer, len: usize, lent: Arc<()>) -> (Buffer, Option<Error>) {
     let (back, returned) = oneshot::channel();
     let loan = Loan { buffer: Some(buffer), len, back: Some(back), _token: lent };
     let payload = PutPayload::from_bytes(Bytes::from_owner(loan));

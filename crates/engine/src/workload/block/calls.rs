@@ -40,8 +40,8 @@ impl Mover for Calls<'_> {
             let (operation, offset) = (worker.choice.next(), place.block * transfer as u64);
             *turn = if *turn + 1 < buffers.len() { *turn + 1 } else { 0 };
             let buffer = &mut buffers[*turn][..transfer];
-            if let Some(care) = &mut worker.care {
-                care.before(operation, place, buffer);
+            if let Some(checks) = &mut worker.checks {
+                checks.before(operation, place, buffer);
                 before_ns = clock::now();
             }
             let file = &worker.files[place.file as usize];
@@ -53,7 +53,7 @@ impl Mover for Calls<'_> {
             moved.map_err(|e| io_error(operation, file.path(), offset, transfer, e))?;
             meter.count_call(now_ns - before_ns, transfer as u64, now_ns);
             worker.flush.room -= 1;
-            if worker.care.is_some() || meter.split.is_some() {
+            if worker.checks.is_some() || meter.split.is_some() {
                 meter.count_split(operation, now_ns - before_ns, transfer as u64);
                 worker.look(operation, place, buffer, meter)?;
             }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Sync;
-use super::care::Verify;
+use super::checks::Verify;
 use super::files::Files;
 use super::options::{BlockOptions, Direction, Order};
 use super::pattern::{Pattern, Permutation, Segments};

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::care::Care;
+use super::checks::BlockChecks;
 use super::flush::Flush;
 use super::options::BlockOptions;
-use super::pattern::{Choice, Pattern, Place};
+use super::pattern::{BlockAddress, Choice, Pattern};
 use savemark_base::error::Result;
 use savemark_base::io::Operation;
 use savemark_measure::worker::Meter;
@@ -27,17 +27,17 @@ pub struct Worker<'a> {
     pub files: &'a [Arc<dyn File>],
     pub names: &'a [String],
     pub choice: Choice,
-    pub care: Option<Care<'a>>,
+    pub checks: Option<BlockChecks<'a>>,
     pub flush: Flush<'a>,
 }
 
 impl Worker<'_> {
     /// Looks at a block that was moved, if somebody asks for it.
     #[inline]
-    pub fn look(&mut self, operation: Operation, place: Place, block: &[u8], meter: &mut Meter) -> Result<()> {
-        let Some(care) = &mut self.care else { return Ok(()) };
+    pub fn look(&mut self, operation: Operation, place: BlockAddress, block: &[u8], meter: &mut Meter) -> Result<()> {
+        let Some(checks) = &mut self.checks else { return Ok(()) };
         let file = place.file as usize;
         let path = self.files.get(file).map_or_else(|| Path::new(&self.names[file]), |file| file.path());
-        care.after(operation, place, block, path, meter)
+        checks.after(operation, place, block, path, meter)
     }
 }

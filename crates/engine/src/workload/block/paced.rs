@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::mover::{Mover, Worker};
-use super::pattern::{Pattern, Place};
+use super::pattern::{BlockAddress, Pattern};
 use savemark_base::buffer::Buffer;
 use savemark_base::clock;
 use savemark_base::error::Result;
@@ -59,7 +59,7 @@ pub struct Paced<'a> {
 #[derive(Clone, Copy)]
 struct Flight {
     operation: Operation,
-    place: Place,
+    place: BlockAddress,
     due_ns: u64,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Paced<'a> {
         depth: usize,
         buffers: Vec<Buffer>,
     ) -> Self {
-        let nothing = Flight { operation: Operation::Read, place: Place { file: 0, block: 0 }, due_ns: 0 };
+        let nothing = Flight { operation: Operation::Read, place: BlockAddress { file: 0, block: 0 }, due_ns: 0 };
         let (flights, free_tokens) = (vec![nothing; depth], (0..depth).collect());
         Self { worker, schedule, queue, depth, free: buffers.into(), flights, free_tokens }
     }
@@ -82,8 +82,8 @@ impl<'a> Paced<'a> {
         let transfer = self.worker.options.transfer();
         let Flight { operation, place, due_ns } = flight;
         let mut buffer = self.free.pop_front().expect("at least as many buffers as may be in flight");
-        if let Some(care) = &mut self.worker.care
-            && !care.before(operation, place, &mut buffer[..transfer])
+        if let Some(checks) = &mut self.worker.checks
+            && !checks.before(operation, place, &mut buffer[..transfer])
         {
             self.free.push_front(buffer);
             return Ok(false);
@@ -123,7 +123,7 @@ impl Mover for Paced<'_> {
     fn transfer(&mut self, meter: &mut Meter, next: &mut Pattern, until_ns: u64) -> Result<()> {
         exact_timers();
         self.schedule.start_ns = meter.start_ns();
-        let mut held: Option<(Operation, Place)> = None;
+        let mut held: Option<(Operation, BlockAddress)> = None;
         let mut open = true;
         while open || self.queue.in_flight() > 0 {
             meter.check()?;

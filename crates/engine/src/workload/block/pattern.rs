@@ -7,7 +7,7 @@ use savemark_base::io::Operation;
 
 /// A block of one of a worker's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct BlockAddress {
     /// Index among the worker's files.
     pub file: u32,
     /// In transfers from the start of the file.
@@ -28,7 +28,7 @@ enum Walk {
     /// IOR's.
     Segments(Segments),
     /// Told one by one.
-    Listed(std::vec::IntoIter<Place>),
+    Listed(std::vec::IntoIter<BlockAddress>),
 }
 
 impl Pattern {
@@ -50,7 +50,7 @@ impl Pattern {
     }
 
     /// These.
-    pub fn listed(places: Vec<Place>) -> Self {
+    pub fn listed(places: Vec<BlockAddress>) -> Self {
         Self { left: places.len() as u64, walk: Walk::Listed(places.into_iter()) }
     }
 
@@ -71,7 +71,7 @@ impl Pattern {
 
     /// The next block.
     #[inline]
-    pub fn next(&mut self) -> Option<Place> {
+    pub fn next(&mut self) -> Option<BlockAddress> {
         self.left = self.left.checked_sub(1)?;
         Some(match &mut self.walk {
             Walk::Steps(steps) => steps.next(),
@@ -89,17 +89,17 @@ pub struct Steps {
     step: u64,
     /// Where the pass began.
     first: u64,
-    next: Place,
+    next: BlockAddress,
 }
 
 impl Steps {
     fn new(files: u32, range: Range<u64>, step: u64) -> Self {
         let step = step.min(range.end - range.start);
-        Self { files, first: range.start, next: Place { file: 0, block: range.start }, range, step }
+        Self { files, first: range.start, next: BlockAddress { file: 0, block: range.start }, range, step }
     }
 
     #[inline]
-    fn next(&mut self) -> Place {
+    fn next(&mut self) -> BlockAddress {
         let place = self.next;
         self.next.block += self.step;
         if self.next.block >= self.range.end {
@@ -128,13 +128,13 @@ pub struct Random {
 
 impl Random {
     #[inline]
-    fn next(&mut self) -> Place {
+    fn next(&mut self) -> BlockAddress {
         let len = self.range.end - self.range.start;
         if self.files == 1 {
-            return Place { file: 0, block: self.range.start + self.draws.below(len) };
+            return BlockAddress { file: 0, block: self.range.start + self.draws.below(len) };
         }
         let any = self.draws.below(len * u64::from(self.files));
-        Place { file: (any / len) as u32, block: self.range.start + any % len }
+        BlockAddress { file: (any / len) as u32, block: self.range.start + any % len }
     }
 }
 
@@ -154,11 +154,11 @@ pub struct Segments {
 }
 
 impl Segments {
-    fn next(&mut self) -> Place {
+    fn next(&mut self) -> BlockAddress {
         let index = self.shuffle.as_ref().map_or(self.index, |shuffle| shuffle.at(self.index));
         self.index += 1;
         let (segment, transfer) = (index / self.per_block, index % self.per_block);
-        Place { file: 0, block: (segment * self.members + self.owner) * self.per_block + transfer }
+        BlockAddress { file: 0, block: (segment * self.members + self.owner) * self.per_block + transfer }
     }
 }
 

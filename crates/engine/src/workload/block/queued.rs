@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::mover::{Mover, Worker};
-use super::pattern::{Pattern, Place};
+use super::pattern::{BlockAddress, Pattern};
 use savemark_base::buffer::Buffer;
 use savemark_base::clock;
 use savemark_base::error::Result;
@@ -27,14 +27,14 @@ impl<'a> Queued<'a> {
 }
 
 /// A place and what is done to it, in the token of an I/O: 1 bit, 20 bits for the file, 43 for the block.
-pub fn token(operation: Operation, place: Place) -> u64 {
+pub fn token(operation: Operation, place: BlockAddress) -> u64 {
     u64::from(operation == Operation::Read) << 63 | u64::from(place.file) << 43 | place.block
 }
 
 /// What [`token`] holds.
-pub fn untoken(token: u64) -> (Operation, Place) {
+pub fn untoken(token: u64) -> (Operation, BlockAddress) {
     let operation = if token >> 63 == 1 { Operation::Read } else { Operation::Write };
-    (operation, Place { file: (token >> 43 & 0xF_FFFF) as u32, block: token & ((1 << 43) - 1) })
+    (operation, BlockAddress { file: (token >> 43 & 0xF_FFFF) as u32, block: token & ((1 << 43) - 1) })
 }
 
 impl Mover for Queued<'_> {
@@ -54,8 +54,8 @@ impl Mover for Queued<'_> {
                     break;
                 };
                 let mut buffer = free.pop_front().expect("at least as many buffers as may be in flight");
-                if let Some(care) = &mut worker.care
-                    && !care.before(operation, place, &mut buffer[..transfer])
+                if let Some(checks) = &mut worker.checks
+                    && !checks.before(operation, place, &mut buffer[..transfer])
                 {
                     held = Some((operation, place));
                     free.push_front(buffer);
@@ -98,7 +98,7 @@ impl Worker<'_> {
         if let Some(error) = completion.error {
             return Err(error);
         }
-        if self.care.is_some() || meter.split.is_some() {
+        if self.checks.is_some() || meter.split.is_some() {
             let (operation, place) = untoken(completion.token);
             meter.count_split(operation, completion.latency_ns, completion.len as u64);
             self.look(operation, place, &completion.buffer[..completion.len], meter)?;

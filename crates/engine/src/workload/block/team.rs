@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Sync;
 use super::calls::Calls;
-use super::care::{Care, Verify};
+use super::checks::{BlockChecks, Verify};
 use super::content::Content;
 use super::files::{Files, allow_open};
 use super::flush::{Flush, Group};
@@ -98,9 +98,9 @@ pub fn run(job: &Job, bench: &mut Bench) -> Result<Phase> {
         let (files, names) = (&own[..], files.names(index + job.shift));
         let flush = if direction.writes() { Flush::new(options, files, group.as_ref()) } else { Flush::never() };
         let written = (storage.capabilities().moves_host_memory && state.is_none()).then_some(&sampled);
-        let care = Care::new(options, bench.common, index, (job.verify)(index), written);
+        let checks = BlockChecks::new(options, bench.common, index, (job.verify)(index), written);
         let choice = Choice::new(direction, bench.common.seed, index);
-        let worker = Worker { options, files, names, choice, care, flush };
+        let worker = Worker { options, files, names, choice, checks, flush };
         let buffers = std::mem::take(&mut *filled[here].lock().expect("one worker each"));
         let queue = |depth: usize| -> Result<Box<dyn Queue>> {
             match job.files.is_whole() {

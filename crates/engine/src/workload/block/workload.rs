@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::Sync;
-use super::care::{Ledger, Verify};
+use super::checks::{Verify, WriteGenerations};
 use super::files::Files;
 use super::options::{BlockOptions, Order};
 use super::pattern::Pattern;
@@ -23,7 +23,7 @@ pub struct Block<'a> {
     order: Order,
     files: Option<Files>,
     /// What each worker has written, where it is verified.
-    ledgers: Vec<Mutex<Ledger>>,
+    ledgers: Vec<Mutex<WriteGenerations>>,
     /// Whether an earlier trial laid the files out.
     found: bool,
     /// Whether they stay for the next one.
@@ -80,8 +80,8 @@ impl<'a> Block<'a> {
         let (common, files) = (bench.common, self.files());
         let (counted, first) = (self.is_verified(name), bench.ranks.workers(options.workers).start);
         let verify = |worker: usize| {
-            let ledger = counted.then(|| &self.ledgers[worker - first]);
-            options.verify.then(|| Verify::counted(common, files.before(worker), ledger))
+            let generations = counted.then(|| &self.ledgers[worker - first]);
+            options.verify.then(|| Verify::counted(common, files.before(worker), generations))
         };
         let (wear_out, opens, marked) = (false, false, false);
         team::run(&Job { name, options, files, shift: 0, pattern, verify: &verify, wear_out, opens, marked }, bench)
@@ -148,7 +148,8 @@ impl<'a> Block<'a> {
             rate: None,
             ..self.options.clone()
         };
-        let written = |ledger: &Mutex<Ledger>| ledger.lock().expect("the writers are gone").written();
+        let written =
+            |generations: &Mutex<WriteGenerations>| generations.lock().expect("the writers are gone").written();
         let written: Vec<_> = self.ledgers.iter().map(written).collect();
         let first = bench.ranks.workers(options.workers).start;
         let phase =
@@ -182,8 +183,9 @@ impl Workload for Block<'_> {
         }
         files.create(&*bench.storage, options.preallocate, None)?;
         if options.verify && options.direction().writes() {
-            let ledger = |worker| Mutex::new(Ledger::new(files.count(), files.range(worker), self.is_laid_out()));
-            self.ledgers = bench.ranks.workers(options.workers).map(ledger).collect();
+            let generations =
+                |worker| Mutex::new(WriteGenerations::new(files.count(), files.range(worker), self.is_laid_out()));
+            self.ledgers = bench.ranks.workers(options.workers).map(generations).collect();
         }
         self.files = Some(files);
         if !self.is_laid_out() {

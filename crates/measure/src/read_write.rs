@@ -14,14 +14,14 @@ pub struct Share {
 
 /// Both.
 #[derive(Clone, Debug, Default)]
-pub struct Split {
+pub struct ReadWriteStats {
     /// Reads.
     pub read: Share,
     /// Writes.
     pub write: Share,
 }
 
-impl Split {
+impl ReadWriteStats {
     /// Counts one I/O.
     pub fn count(&mut self, operation: Operation, latency_ns: Option<u64>, bytes: u64) {
         let share = match operation {

@@ -6,7 +6,7 @@ use savemark_base::buffer::ALIGN;
 
 /// The user bytes of a chunk: where it starts in the state, a multiple of [`ALIGN`], and how long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct ChunkRange {
     /// Where it starts.
     pub offset: u64,
     /// User bytes, at least 1.
@@ -17,7 +17,7 @@ pub struct Cut {
 ///
 /// Each of `apart` (in order, disjoint, on page boundaries) is cut by itself: no chunk holds a byte of it and one of its
 /// surroundings, so what is special about these ranges is true of whole chunks.
-pub fn cut(bytes: u64, most: usize, apart: &[Range<u64>]) -> Vec<Cut> {
+pub fn cut(bytes: u64, most: usize, apart: &[Range<u64>]) -> Vec<ChunkRange> {
     let mut cuts = Vec::with_capacity((bytes / most as u64) as usize + 2 * apart.len() + 1);
     let mut offset = 0;
     let ends = apart.iter().flat_map(|range| [range.start, range.end]).chain([bytes]);
@@ -25,7 +25,7 @@ pub fn cut(bytes: u64, most: usize, apart: &[Range<u64>]) -> Vec<Cut> {
         debug_assert!(offset <= end && (end == bytes || end.is_multiple_of(ALIGN as u64)));
         while offset < end {
             let len = (end - offset).min(most as u64) as usize;
-            cuts.push(Cut { offset, len });
+            cuts.push(ChunkRange { offset, len });
             offset += len as u64;
         }
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::criu::{Running, stalled};
-use super::line::{Heard, Line};
-use super::serve::Serve;
-use super::{TICK, patience};
+use super::criu_socket::{CriuSocket, Heard};
+use super::image_prefetch::ImagePrefetch;
+use super::{POLL_INTERVAL, stall_timeout};
 use savemark_base::buffer::Buffer;
 use savemark_base::clock;
 use savemark_base::error::Result;
@@ -26,18 +26,18 @@ struct Pipe {
 }
 
 /// One restore's connection.
-pub struct Pump<'a> {
-    serve: &'a Serve<'a>,
+pub struct ImageWriter<'a> {
+    serve: &'a ImagePrefetch<'a>,
     criu: &'a mut Running,
-    line: Line,
+    line: CriuSocket,
     pipes: Vec<Pipe>,
     next_id: u64,
     waited: Duration,
 }
 
-impl<'a> Pump<'a> {
+impl<'a> ImageWriter<'a> {
     /// With a CRIU that was just started.
-    pub fn new(serve: &'a Serve<'a>, criu: &'a mut Running, line: Line) -> Self {
+    pub fn new(serve: &'a ImagePrefetch<'a>, criu: &'a mut Running, line: CriuSocket) -> Self {
         Self { serve, criu, line, pipes: Vec::new(), next_id: 0, waited: Duration::ZERO }
     }
 
@@ -66,7 +66,7 @@ impl<'a> Pump<'a> {
             let fetching = self.pipes.iter().any(|pipe| pipe.buffer.is_none());
             self.waited =
                 if fetching { Duration::ZERO } else { self.waited + Duration::from_nanos(clock::now() - start) };
-            return if self.waited > patience() { Err(stalled("restore", patience())) } else { Ok(false) };
+            return if self.waited > stall_timeout() { Err(stalled("restore", stall_timeout())) } else { Ok(false) };
         }
         self.waited = Duration::ZERO;
         if ready[0] {
@@ -99,7 +99,7 @@ impl<'a> Pump<'a> {
             let wanted = if pipe.buffer.is_some() { PollFlags::OUT } else { PollFlags::empty() };
             PollFd::new(&pipe.end, wanted)
         }));
-        match poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: TICK.subsec_nanos().into() })) {
+        match poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: POLL_INTERVAL.subsec_nanos().into() })) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(self.line.lost(e)),
         }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use super::folder::Folder;
-use super::{patience, protocol};
+use super::{protocol, stall_timeout};
 use savemark_base::error::{Error, Result};
 
 /// What CRIU has said.
@@ -19,13 +19,13 @@ pub enum Heard {
 }
 
 /// A listener, then a connection, then a listener that nobody comes to.
-pub struct Line {
+pub struct CriuSocket {
     action: &'static str,
     listener: UnixListener,
     socket: Option<UnixStream>,
 }
 
-impl Line {
+impl CriuSocket {
     /// Listens where `criu ACTION --stream --images-dir FOLDER` looks for its peer.
     pub fn listen(action: &'static str, folder: &Folder) -> Result<Self> {
         let name = if action == "dump" { "streamer-capture.sock" } else { "streamer-serve.sock" };
@@ -43,7 +43,7 @@ impl Line {
     pub fn hear(&mut self) -> Result<Heard> {
         let Some(socket) = &mut self.socket else {
             let (socket, _) = self.listener.accept().map_err(|e| self.lost(e))?;
-            socket.set_read_timeout(Some(patience())).map_err(|e| self.lost(e))?;
+            socket.set_read_timeout(Some(stall_timeout())).map_err(|e| self.lost(e))?;
             self.socket = Some(socket);
             return Ok(Heard::Hello);
         };
@@ -81,8 +81,8 @@ impl Line {
     }
 }
 
-/// Readable when there is something to [hear](Line::hear).
-impl AsFd for Line {
+/// Readable when there is something to [hear](CriuSocket::hear).
+impl AsFd for CriuSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_ref().map_or(self.listener.as_fd(), AsFd::as_fd)
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use super::content::{Content, Dedup, Stamp};
 use super::options::BlockOptions;
-use super::pattern::Place;
+use super::pattern::BlockAddress;
 use crate::common::Common;
 use savemark_base::digest::digest;
 use savemark_base::error::{Error, Result};
@@ -16,7 +16,7 @@ use savemark_base::payload::written::Written;
 use savemark_measure::worker::{Meter, timed};
 
 /// How often each block of a worker's own part has been written.
-pub struct Ledger {
+pub struct WriteGenerations {
     files: u32,
     range: Range<u64>,
     /// The highest bit: an I/O on it is under way.
@@ -27,23 +27,23 @@ pub struct Ledger {
 
 const BUSY: u32 = 1 << 31;
 
-impl Ledger {
+impl WriteGenerations {
     /// Of the blocks `range` of each of `files`.
     pub fn new(files: u32, range: Range<u64>, laid_out: bool) -> Self {
         let len = (range.end - range.start) * u64::from(files);
         Self { files, range, generations: vec![0; len as usize], laid_out }
     }
 
-    fn at(&mut self, place: Place) -> &mut u32 {
+    fn at(&mut self, place: BlockAddress) -> &mut u32 {
         let len = self.range.end - self.range.start;
         let index = u64::from(place.file) * len + place.block - self.range.start;
         &mut self.generations[index as usize]
     }
 
     /// All blocks that hold what was written, from front to back.
-    pub fn written(&self) -> Vec<Place> {
+    pub fn written(&self) -> Vec<BlockAddress> {
         let len = self.range.end - self.range.start;
-        let place = |index: u64| Place { file: (index / len) as u32, block: self.range.start + index % len };
+        let place = |index: u64| BlockAddress { file: (index / len) as u32, block: self.range.start + index % len };
         let written = |index: &u64| self.laid_out || self.generations[*index as usize] > 0;
         (0..len * u64::from(self.files)).filter(written).map(place).collect()
     }
@@ -56,7 +56,7 @@ pub struct Verify<'a> {
     owner: u32,
     first_file: u32,
     /// Without one, every block is of `generation`.
-    ledger: Option<MutexGuard<'a, Ledger>>,
+    generations: Option<MutexGuard<'a, WriteGenerations>>,
     generation: u32,
     /// Blocks differ by their heads alone; buffers hold the rest before the first write.
     marked: bool,
@@ -67,7 +67,7 @@ impl<'a> Verify<'a> {
     /// Of blocks that are written once, as `generation`.
     pub fn once(common: &Common, owner: usize, generation: u32) -> Self {
         let (content, owner) = (Content::new(common), owner as u32);
-        Self { content, owner, first_file: 0, ledger: None, generation, marked: false, expected: Vec::new() }
+        Self { content, owner, first_file: 0, generations: None, generation, marked: false, expected: Vec::new() }
     }
 
     /// As [`Verify::once`], of blocks of `transfer` bytes that differ by their heads alone, in buffers that hold
@@ -78,21 +78,22 @@ impl<'a> Verify<'a> {
         verify
     }
 
-    /// Of files that count from `first_file`, and blocks whose generations are in `ledger`, if there is one, or 0.
-    pub fn counted(common: &Common, first_file: u32, ledger: Option<&'a Mutex<Ledger>>) -> Self {
-        let ledger = ledger.map(|ledger| ledger.lock().expect("one worker each"));
-        Self { first_file, ledger, ..Self::once(common, 0, 0) }
+    /// Of files that count from `first_file`, and blocks whose generations are in `generations`, if there is one, or 0.
+    pub fn counted(common: &Common, first_file: u32, generations: Option<&'a Mutex<WriteGenerations>>) -> Self {
+        let generations = generations.map(|generations| generations.lock().expect("one worker each"));
+        Self { first_file, generations, ..Self::once(common, 0, 0) }
     }
 
-    fn stamp(&mut self, place: Place, transfer: usize) -> Stamp {
-        let generation = self.ledger.as_mut().map_or(self.generation, |ledger| *ledger.at(place) & !BUSY);
+    fn stamp(&mut self, place: BlockAddress, transfer: usize) -> Stamp {
+        let generation =
+            self.generations.as_mut().map_or(self.generation, |generations| *generations.at(place) & !BUSY);
         let (file, offset) = (self.first_file + place.file, place.block * transfer as u64);
         Stamp { owner: self.owner, file, offset, generation }
     }
 
-    fn before(&mut self, operation: Operation, place: Place, buffer: &mut [u8]) -> bool {
-        if let Some(ledger) = &mut self.ledger {
-            let generation = ledger.at(place);
+    fn before(&mut self, operation: Operation, place: BlockAddress, buffer: &mut [u8]) -> bool {
+        if let Some(generations) = &mut self.generations {
+            let generation = generations.at(place);
             if *generation & BUSY != 0 {
                 return false;
             }
@@ -110,9 +111,9 @@ impl<'a> Verify<'a> {
         if self.marked { self.content.mark(stamp, block) } else { self.content.fill(stamp, block) }
     }
 
-    fn after(&mut self, operation: Operation, place: Place, buffer: &[u8], path: &Path) -> Result<()> {
-        if let Some(ledger) = &mut self.ledger {
-            *ledger.at(place) &= !BUSY;
+    fn after(&mut self, operation: Operation, place: BlockAddress, buffer: &[u8], path: &Path) -> Result<()> {
+        if let Some(generations) = &mut self.generations {
+            *generations.at(place) &= !BUSY;
         }
         if operation == Operation::Write {
             return Ok(());
@@ -128,7 +129,7 @@ impl<'a> Verify<'a> {
 }
 
 /// What is done with each block of one worker.
-pub struct Care<'a> {
+pub struct BlockChecks<'a> {
     checksum: bool,
     dedup: Option<Dedup>,
     verify: Option<Verify<'a>>,
@@ -137,7 +138,7 @@ pub struct Care<'a> {
     sum: u64,
 }
 
-impl<'a> Care<'a> {
+impl<'a> BlockChecks<'a> {
     /// As the options say; `None` if that is nothing. `written` is told at the end what this worker has written, unless the
     /// bytes that are written are none of the buffers'.
     pub fn new(
@@ -157,7 +158,7 @@ impl<'a> Care<'a> {
     }
 
     /// Makes a block ready to be moved; `false` if an I/O on it is under way.
-    pub fn before(&mut self, operation: Operation, place: Place, buffer: &mut [u8]) -> bool {
+    pub fn before(&mut self, operation: Operation, place: BlockAddress, buffer: &mut [u8]) -> bool {
         if let Some(verify) = &mut self.verify
             && !verify.before(operation, place, buffer)
         {
@@ -178,7 +179,7 @@ impl<'a> Care<'a> {
     pub fn after(
         &mut self,
         operation: Operation,
-        place: Place,
+        place: BlockAddress,
         buffer: &[u8],
         path: &Path,
         meter: &mut Meter,
@@ -196,7 +197,7 @@ impl<'a> Care<'a> {
     }
 }
 
-impl Drop for Care<'_> {
+impl Drop for BlockChecks<'_> {
     fn drop(&mut self) {
         if let Some((written, sum)) = self.written.take() {
             sum.lock().expect("no panic while held").merge(written);

@@ -8,7 +8,7 @@ use savemark_base::buffer::{Arena, Buffer, Owner, align_up};
 use savemark_base::error::Result;
 
 /// One arena in equal parts.
-pub struct Slots {
+pub struct BufferPool {
     arena: Arc<Arena>,
     bytes: usize,
     free: Mutex<Vec<usize>>,
@@ -17,7 +17,7 @@ pub struct Slots {
 
 /// A part that is in use.
 struct Lease {
-    slots: Arc<Slots>,
+    slots: Arc<BufferPool>,
     index: usize,
 }
 
@@ -30,7 +30,7 @@ impl Drop for Lease {
 
 const HELD: &str = "no panic while held";
 
-impl Slots {
+impl BufferPool {
     /// `count` buffers of at least `bytes` each.
     pub fn new(count: usize, bytes: usize) -> Result<Arc<Self>> {
         let bytes = align_up(bytes);
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_buffer_returns_when_it_is_dropped() {
-        let slots = Slots::new(2, 5000).unwrap();
+        let slots = BufferPool::new(2, 5000).unwrap();
         let (one, two) = (slots.take().unwrap(), slots.take().unwrap());
         assert!(slots.take().is_none());
         assert_ne!(one.ptr(), two.ptr());

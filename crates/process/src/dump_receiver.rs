@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::buffer_pool::BufferPool;
 use super::criu::{Ended, Running, stalled};
+use super::criu_socket::{CriuSocket, Heard};
 use super::limits::{self, IMAGE_BYTES};
-use super::line::{Heard, Line};
-use super::slots::Slots;
-use super::{TICK, patience};
+use super::{POLL_INTERVAL, stall_timeout};
 use savemark_base::buffer::{Buffer, align_up};
 use savemark_base::clock;
 use savemark_base::error::{Error, Result};
@@ -80,12 +80,12 @@ pub struct Marks {
 
 /// The peer's side.
 pub struct Peer {
-    line: Line,
+    line: CriuSocket,
     criu: Running,
     pipes: Vec<Pipe>,
     /// The pipe to look at first: the one that was busy last.
     busy: usize,
-    slots: Arc<Slots>,
+    slots: Arc<BufferPool>,
     chunk_bytes: usize,
     waited: Duration,
     /// Every image so far.
@@ -96,20 +96,20 @@ pub struct Peer {
 
 impl Peer {
     /// Of a CRIU that was just started.
-    pub fn new(line: Line, criu: Running, slots: Arc<Slots>, chunk_bytes: usize) -> Self {
+    pub fn new(line: CriuSocket, criu: Running, slots: Arc<BufferPool>, chunk_bytes: usize) -> Self {
         let (pipes, images) = (Vec::new(), Vec::new());
         let (marks, waited) = (Marks::default(), Duration::ZERO);
         Self { line, criu, pipes, busy: 0, slots, chunk_bytes, waited, images, marks }
     }
 
-    /// The next chunk; waits for one up to [`TICK`], or a moment if the caller is not `idle`.
+    /// The next chunk; waits for one up to [`POLL_INTERVAL`], or a moment if the caller is not `idle`.
     pub fn next(&mut self, idle: bool) -> Result<Found> {
         let start = clock::now();
-        let ready = self.look(if idle { TICK } else { MOMENT })?;
+        let ready = self.look(if idle { POLL_INTERVAL } else { MOMENT })?;
         if ready.is_empty() {
             self.waited += Duration::from_nanos(clock::now() - start);
-            return match self.waited > patience() {
-                true => Err(stalled("dump", patience())),
+            return match self.waited > stall_timeout() {
+                true => Err(stalled("dump", stall_timeout())),
                 false => Ok(Found::Nothing),
             };
         }
@@ -124,7 +124,7 @@ impl Peer {
                     // The list of pipes may have changed.
                     return Ok(Found::Nothing);
                 }
-                Place::Line => self.hear()?,
+                Place::CriuSocket => self.hear()?,
                 Place::Criu => {
                     let ended = self.criu.wait(Duration::ZERO);
                     return match ended {
@@ -145,7 +145,7 @@ impl Peer {
     fn look(&self, most: Duration) -> Result<Vec<Place>> {
         let count = self.pipes.len();
         let mut places: Vec<Place> = (0..count).map(|turn| Place::Pipe((self.busy + turn) % count.max(1))).collect();
-        places.extend([Place::Line, Place::Criu]);
+        places.extend([Place::CriuSocket, Place::Criu]);
         let mut polled: Vec<PollFd> =
             places.iter().map(|place| PollFd::from_borrowed_fd(self.descriptor(*place), PollFlags::IN)).collect();
         let limit = Timespec { tv_sec: 0, tv_nsec: most.subsec_nanos().into() };
@@ -160,7 +160,7 @@ impl Peer {
     fn descriptor(&self, place: Place) -> std::os::fd::BorrowedFd<'_> {
         match place {
             Place::Pipe(index) => self.pipes[index].end.as_fd(),
-            Place::Line => self.line.as_fd(),
+            Place::CriuSocket => self.line.as_fd(),
             Place::Criu => self.criu.as_fd(),
         }
     }
@@ -197,7 +197,7 @@ impl Peer {
                 let filling = self.pipes.iter().filter(|pipe| pipe.offset > 0 && pipe.buffer.is_some()).count();
                 let Some(buffer) = self.buffer(index, most, filling)? else {
                     if idle {
-                        self.slots.wait(TICK);
+                        self.slots.wait(POLL_INTERVAL);
                     }
                     return Ok(None);
                 };
@@ -231,11 +231,11 @@ impl Peer {
     /// A buffer for a pipe. Where several images grow at once, as many more as that takes: none may wait for another.
     fn buffer(&self, index: usize, most: usize, filling: usize) -> Result<Option<Buffer>> {
         if self.pipes[index].offset == 0 {
-            return Slots::extra(most).map(Some);
+            return BufferPool::extra(most).map(Some);
         }
         match self.slots.take() {
             Some(buffer) => Ok(Some(buffer)),
-            None if filling > 0 => Slots::extra(most).map(Some),
+            None if filling > 0 => BufferPool::extra(most).map(Some),
             None => Ok(None),
         }
     }
@@ -269,7 +269,7 @@ impl Peer {
 #[derive(Clone, Copy)]
 enum Place {
     Pipe(usize),
-    Line,
+    CriuSocket,
     Criu,
 }
 

@@ -14,7 +14,7 @@ const PART: usize = 8 << 10;
 ///
 /// # Safety
 /// `to..to + from.len()` is valid for writes and shares no byte with `from`.
-pub unsafe fn settle(to: *mut u8, from: &[u8], seen: &mut dyn FnMut(&[u8])) {
+pub unsafe fn stream_copy(to: *mut u8, from: &[u8], seen: &mut dyn FnMut(&[u8])) {
     for (index, block) in from.chunks(BLOCK).enumerate() {
         // SAFETY: the caller's promise, for a part of the range.
         unsafe {
@@ -38,7 +38,7 @@ pub unsafe fn settle(to: *mut u8, from: &[u8], seen: &mut dyn FnMut(&[u8])) {
 /// which makes a copy into memory that is not cached twice as dear as it need be.
 ///
 /// # Safety
-/// As [`settle`].
+/// As [`stream_copy`].
 unsafe fn store(to: *mut u8, from: &[u8]) {
     let head = to.align_offset(LINE).min(from.len());
     let (head, rest) = from.split_at(head);
@@ -52,7 +52,7 @@ unsafe fn store(to: *mut u8, from: &[u8]) {
 }
 
 /// # Safety
-/// As [`settle`]; `to` is a multiple of [`LINE`], and so is the length.
+/// As [`stream_copy`]; `to` is a multiple of [`LINE`], and so is the length.
 #[cfg(target_arch = "x86_64")]
 unsafe fn store_lines(to: *mut u8, from: &[u8]) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
@@ -78,7 +78,7 @@ fn fence() {
 }
 
 /// # Safety
-/// As [`settle`].
+/// As [`stream_copy`].
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn store_lines(to: *mut u8, from: &[u8]) {
     // SAFETY: the caller's promise.
@@ -121,7 +121,7 @@ mod tests {
                 // SAFETY: inside `to`.
                 let mut seen = Vec::new();
                 unsafe {
-                    settle(to.as_mut_ptr().add(shift), &from[3..3 + len], &mut |part| seen.extend_from_slice(part))
+                    stream_copy(to.as_mut_ptr().add(shift), &from[3..3 + len], &mut |part| seen.extend_from_slice(part))
                 };
                 assert!(seen == from[3..3 + len], "{shift} {len}");
                 assert!(to[shift..shift + len] == from[3..3 + len], "{shift} {len}");

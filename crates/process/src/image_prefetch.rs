@@ -9,19 +9,19 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex};
 
-use super::TICK;
+use super::POLL_INTERVAL;
+use super::buffer_pool::BufferPool;
 use super::catalog::Catalog;
 use super::criu::Ended;
-use super::feed::FIRST;
-use super::slots::Slots;
+use super::dump_receiver::FIRST;
 use savemark_base::buffer::{Buffer, align_up};
 use savemark_base::error::{Error, Result};
-use savemark_checkpoint::{Demand, Manifest, Member, Next, Sink};
+use savemark_checkpoint::{ChunkOrder, Manifest, Member, Next, Sink};
 
 /// What the workers and the pump share.
-pub struct Serve<'a> {
+pub struct ImagePrefetch<'a> {
     catalog: Catalog<'a>,
-    slots: Arc<Slots>,
+    slots: Arc<BufferPool>,
     shared: Mutex<Shared>,
     /// Something was asked for, or a buffer became free.
     wanted: Condvar,
@@ -73,9 +73,9 @@ impl Shared {
     }
 }
 
-impl<'a> Serve<'a> {
+impl<'a> ImagePrefetch<'a> {
     /// Of a checkpoint whose chunks belong to one image each.
-    pub fn new(manifest: &'a Manifest, slots: Arc<Slots>) -> Result<Self> {
+    pub fn new(manifest: &'a Manifest, slots: Arc<BufferPool>) -> Result<Self> {
         let catalog = Catalog::of(manifest)?;
         let shared = Shared {
             open: Vec::new(),
@@ -182,11 +182,11 @@ impl<'a> Serve<'a> {
     fn room(&self, index: usize, must: bool) -> Result<Option<Buffer>> {
         let bytes = align_up(self.catalog.chunk_bytes(index) as usize);
         if bytes <= FIRST {
-            return Slots::extra(bytes).map(Some);
+            return BufferPool::extra(bytes).map(Some);
         }
         match self.slots.take() {
             Some(buffer) => Ok(Some(buffer)),
-            None if must => Slots::extra(bytes).map(Some),
+            None if must => BufferPool::extra(bytes).map(Some),
             None => Ok(None),
         }
     }
@@ -221,7 +221,7 @@ impl<'a> Serve<'a> {
     fn pick_unasked(&self, shared: &mut Shared) -> Result<Next<usize>> {
         while let Some(index) = shared.early.pop_front() {
             if !shared.fetching.contains(&index) && !shared.verified[index] {
-                let room = Slots::extra(self.catalog.chunk_bytes(index) as usize)?;
+                let room = BufferPool::extra(self.catalog.chunk_bytes(index) as usize)?;
                 return Ok(shared.take(index, room));
             }
         }
@@ -242,12 +242,12 @@ impl<'a> Serve<'a> {
     }
 }
 
-impl Demand for Serve<'_> {
+impl ChunkOrder for ImagePrefetch<'_> {
     fn next(&self, idle: bool) -> Result<Next<usize>> {
         let mut shared = self.shared.lock().expect(HELD);
         let found = self.pick(&mut shared)?;
         if found == Next::Later && idle {
-            drop(self.wanted.wait_timeout(shared, TICK).expect(HELD));
+            drop(self.wanted.wait_timeout(shared, POLL_INTERVAL).expect(HELD));
         }
         Ok(found)
     }
@@ -258,7 +258,7 @@ impl Demand for Serve<'_> {
     }
 }
 
-impl Sink for Serve<'_> {
+impl Sink for ImagePrefetch<'_> {
     fn prepare(&self, members: &[Member], _: u64) -> Result<()> {
         match members == self.catalog.members() {
             true => Ok(()),
@@ -292,7 +292,7 @@ impl Sink for Serve<'_> {
         self.ring();
     }
 
-    fn demand(&self) -> Option<&dyn Demand> {
+    fn chunk_order(&self) -> Option<&dyn ChunkOrder> {
         Some(self)
     }
 }

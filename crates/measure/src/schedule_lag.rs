@@ -8,14 +8,14 @@ const LATE_NS: u64 = 1_000_000;
 
 /// One worker's slips.
 #[derive(Clone, Debug, Default)]
-pub struct Slip {
+pub struct ScheduleLag {
     slips: Histogram,
     late: u64,
     /// I/Os that were due.
     pub due: u64,
 }
 
-impl Slip {
+impl ScheduleLag {
     /// An I/O starts, `slip_ns` after it was due.
     pub fn start(&mut self, slip_ns: u64) {
         self.slips.record(slip_ns);

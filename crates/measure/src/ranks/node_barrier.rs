@@ -3,9 +3,9 @@
 //! A rank writes what it has to say, counts itself as here, and looks for a moment whether all are; then it sleeps until it is
 //! woken. The last one to come opens the door for all; on several nodes the node's first rank does, when it has met those of the
 //! others. What is rare is not said here: a rank that has failed, ranks at different places and more numbers than there is room
-//! for make all of them meet [`Met::Apart`], by messages.
+//! for make all of them meet [`BarrierOutcome::Apart`], by messages.
 
-mod board;
+mod rank_slot;
 mod wait;
 
 use std::io;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use self::board::{Board, HEAD};
+use self::rank_slot::{HEAD, RankSlot};
 use self::wait::{Wait, Word};
 use super::START;
 use super::shared::{Address, Shared};
@@ -29,7 +29,7 @@ pub const LEAVING: &str = "leaving";
 
 /// How a meeting ended.
 #[derive(Debug)]
-pub enum Met {
+pub enum BarrierOutcome {
     /// All have come: the numbers of all, rank after rank.
     All(Vec<u64>),
     /// All have come, and know that they must tell each other more than can be said here.
@@ -46,12 +46,12 @@ pub enum Met {
 /// apart; returns the numbers of all nodes, or none where all must meet apart.
 pub type Beyond = dyn Fn(&str, &[u64], bool) -> Result<Option<Vec<u64>>> + Send + Sync;
 
-/// A trial's use of the hall.
-pub struct Visit {
+/// A trial's use of the barrier.
+pub struct BarrierUse {
     /// Ranks of this node that run it: those with the first seats.
     pub seats: usize,
     /// A meeting is waited for as long as this …
-    pub patience: Duration,
+    pub stall_timeout: Duration,
     /// … and so many times the time since the last one.
     pub times: f64,
     /// Meets the other nodes, where there are any; called by the rank with the first seat alone.
@@ -60,7 +60,7 @@ pub struct Visit {
 
 /// Where a rank stands.
 #[derive(Debug, Default)]
-struct Stand {
+struct RankPosition {
     /// What it does there: `waiting at `, for example.
     does: &'static str,
     place: String,
@@ -68,7 +68,7 @@ struct Stand {
     left_ns: Vec<(String, u64)>,
 }
 
-impl Stand {
+impl RankPosition {
     /// Called around each meeting, so nothing is made for it.
     fn does(&mut self, does: &'static str, place: &str) {
         self.does = does;
@@ -77,26 +77,26 @@ impl Stand {
 }
 
 /// The memory, seen from one rank.
-pub struct Hall {
+pub struct NodeBarrier {
     shared: Shared,
     seats: usize,
     ranks: usize,
     seat: usize,
     wait: Wait,
-    stand: Mutex<Stand>,
+    position: Mutex<RankPosition>,
     gone: AtomicBool,
 }
 
-/// Bytes before the boards: how many have come, and how often the door was opened.
+/// Bytes before the slots: how many have come, and how often the door was opened.
 const WORDS: usize = 2 * size_of::<Word>();
 
-impl Hall {
+impl NodeBarrier {
     /// For `seats` ranks of this node, of `ranks` in all; its maker has the first seat. `cores` are those that they may run on.
     pub fn make(seats: usize, ranks: usize, cores: usize) -> io::Result<Self> {
         Ok(Self::with(Shared::make(bytes(seats, ranks))?, 0, seats, ranks, cores))
     }
 
-    /// The same hall from another seat.
+    /// The same barrier from another seat.
     pub fn join(address: &Address, seat: usize, seats: usize, ranks: usize, cores: usize) -> io::Result<Self> {
         assert!(seat < seats, "as many seats as ranks");
         Ok(Self::with(Shared::open(address, bytes(seats, ranks))?, seat, seats, ranks, cores))
@@ -104,7 +104,7 @@ impl Hall {
 
     fn with(shared: Shared, seat: usize, seats: usize, ranks: usize, cores: usize) -> Self {
         let wait = Wait::new(seats <= cores);
-        Self { shared, seats, ranks, seat, wait, stand: Mutex::default(), gone: AtomicBool::new(false) }
+        Self { shared, seats, ranks, seat, wait, position: Mutex::default(), gone: AtomicBool::new(false) }
     }
 
     /// How the other ranks find it.
@@ -114,29 +114,29 @@ impl Hall {
 
     /// A trial begins; nobody is at a meeting.
     pub fn begin(&self) {
-        let stand = Stand { met_ns: clock::now(), ..Stand::default() };
-        *self.stand() = stand;
+        let position = RankPosition { met_ns: clock::now(), ..RankPosition::default() };
+        *self.position() = position;
     }
 
     /// Where this rank was seen last: at a meeting or behind it; empty before the first.
     pub fn place(&self) -> String {
-        let stand = self.stand();
-        format!("{}{}", stand.does, stand.place)
+        let position = self.position();
+        format!("{}{}", position.does, position.place)
     }
 
     /// Says where this rank is, apart from meetings.
     pub fn say(&self, place: &str) {
-        self.stand().does("", place);
+        self.position().does("", place);
     }
 
     /// How long ago this rank met the others.
     pub fn since_met(&self) -> Duration {
-        Duration::from_nanos(clock::now().saturating_sub(self.stand().met_ns))
+        Duration::from_nanos(clock::now().saturating_sub(self.position().met_ns))
     }
 
     /// When this rank left the start of each phase, by [`clock::now`].
     pub fn left_ns(&self) -> Vec<(String, u64)> {
-        self.stand().left_ns.clone()
+        self.position().left_ns.clone()
     }
 
     /// This rank waits for nobody any more.
@@ -145,29 +145,29 @@ impl Hall {
     }
 
     /// Meets the others `at` a place that all come to. `apart`: what this rank has to say cannot be said here.
-    pub fn meet(&self, visit: &Visit, at: &str, numbers: &[u64], apart: bool) -> Met {
-        self.stand().does("waiting at ", at);
+    pub fn meet(&self, visit: &BarrierUse, at: &str, numbers: &[u64], apart: bool) -> BarrierOutcome {
+        self.position().does("waiting at ", at);
         let mut met = self.round(visit, at, numbers, apart);
-        if let (Some(phase), Met::All(_)) = (at.strip_prefix(START), &met) {
+        if let (Some(phase), BarrierOutcome::All(_)) = (at.strip_prefix(START), &met) {
             // Some were woken for that, others were awake: all are now, and leave together.
             match self.round(visit, LEAVING, &[], false) {
-                Met::All(_) => self.stand().left_ns.push((phase.to_string(), clock::now())),
+                BarrierOutcome::All(_) => self.position().left_ns.push((phase.to_string(), clock::now())),
                 other => met = other,
             }
         }
-        if let Met::All(_) = met {
-            let mut stand = self.stand();
-            stand.does("behind ", at);
-            stand.met_ns = clock::now();
+        if let BarrierOutcome::All(_) = met {
+            let mut position = self.position();
+            position.does("behind ", at);
+            position.met_ns = clock::now();
         }
         met
     }
 
-    fn stand(&self) -> MutexGuard<'_, Stand> {
-        self.stand.lock().expect("no panic while held")
+    fn position(&self) -> MutexGuard<'_, RankPosition> {
+        self.position.lock().expect("no panic while held")
     }
 
-    fn round(&self, visit: &Visit, at: &str, numbers: &[u64], apart: bool) -> Met {
+    fn round(&self, visit: &BarrierUse, at: &str, numbers: &[u64], apart: bool) -> BarrierOutcome {
         let [came, turn] = self.door();
         // It does not turn before this rank has come.
         let now = turn.value();
@@ -187,7 +187,7 @@ impl Hall {
             };
             let answer = match answer {
                 Ok(answer) => answer,
-                Err(error) => return Met::Lost(error),
+                Err(error) => return BarrierOutcome::Lost(error),
             };
             let fits = answer.as_ref().is_some_and(|numbers| numbers.len() <= self.ranks * ROOM);
             self.answer(side).write("", answer.as_deref().unwrap_or_default(), !fits);
@@ -203,33 +203,38 @@ impl Hall {
             }
         }
         let answer = self.answer(side);
-        if answer.apart() { Met::Apart } else { Met::All(answer.numbers().collect()) }
+        if answer.apart() { BarrierOutcome::Apart } else { BarrierOutcome::All(answer.numbers().collect()) }
     }
 
     /// What those with the first seats said, and whether they must meet apart.
     fn said(&self, side: usize, seats: usize) -> (Vec<u64>, bool) {
-        let boards: Vec<Board> = (0..seats).map(|seat| self.seat(side, seat)).collect();
-        let apart = boards.iter().any(|board| board.apart() || board.place() != boards[0].place());
-        (if apart { Vec::new() } else { boards.iter().flat_map(Board::numbers).collect() }, apart)
+        let slots: Vec<RankSlot> = (0..seats).map(|seat| self.seat(side, seat)).collect();
+        let apart = slots.iter().any(|board| board.apart() || board.place() != slots[0].place());
+        (if apart { Vec::new() } else { slots.iter().flat_map(RankSlot::numbers).collect() }, apart)
     }
 
     /// Waits until `done` is true of `word`, which somebody changes and then wakes who waits for it.
-    fn until(&self, visit: &Visit, word: &Word, done: impl Fn(u32) -> bool) -> std::result::Result<(), Met> {
+    fn until(
+        &self,
+        visit: &BarrierUse,
+        word: &Word,
+        done: impl Fn(u32) -> bool,
+    ) -> std::result::Result<(), BarrierOutcome> {
         if self.wait.look(|| done(word.value())) {
             return Ok(());
         }
         let began = clock::now();
-        let limit = visit.patience + self.since_met().mul_f64(visit.times);
+        let limit = visit.stall_timeout + self.since_met().mul_f64(visit.times);
         loop {
             let now = word.value();
             if done(now) {
                 return Ok(());
             }
             if self.gone.load(Relaxed) {
-                return Err(Met::Left);
+                return Err(BarrierOutcome::Left);
             }
             if clock::now() - began > limit.as_nanos() as u64 {
-                return Err(Met::Late(limit));
+                return Err(BarrierOutcome::Late(limit));
             }
             word.sleep(now);
         }
@@ -243,19 +248,19 @@ impl Hall {
     }
 
     /// What a rank says; two sides in turns, for a quick one writes the next while a slow one reads.
-    fn seat(&self, side: usize, seat: usize) -> Board<'_> {
+    fn seat(&self, side: usize, seat: usize) -> RankSlot<'_> {
         self.board((side * self.seats + seat) * (HEAD + ROOM), HEAD + ROOM)
     }
 
     /// What all of them are told.
-    fn answer(&self, side: usize) -> Board<'_> {
+    fn answer(&self, side: usize) -> RankSlot<'_> {
         let len = HEAD + self.ranks * ROOM;
         self.board(2 * self.seats * (HEAD + ROOM) + side * len, len)
     }
 
-    fn board(&self, first: usize, len: usize) -> Board<'_> {
+    fn board(&self, first: usize, len: usize) -> RankSlot<'_> {
         // SAFETY: all have the same layout, made of atomics.
-        Board(unsafe { self.shared.at(WORDS + first * size_of::<AtomicU64>(), len) })
+        RankSlot(unsafe { self.shared.at(WORDS + first * size_of::<AtomicU64>(), len) })
     }
 }
 

@@ -8,7 +8,7 @@ use savemark_base::error::Result;
 use savemark_measure::control::Control;
 
 /// Is told of every save, by one thread.
-pub trait Witness: Sync {
+pub trait SaveObserver: Sync {
     /// No thread has written anything of the state after iteration `generation`.
     fn begins(&self, generation: u64) -> Result<()>;
 
@@ -19,12 +19,12 @@ pub trait Witness: Sync {
 /// Runs the solver, which saves below the existing directory `root`.
 ///
 /// # Errors
-/// What the policy's calls say, and what the witness says.
-pub fn save_all(options: &IterateOptions, root: &Path, witness: &dyn Witness) -> Result<()> {
+/// What the policy's calls say, and what the observer says.
+pub fn save_all(options: &IterateOptions, root: &Path, observer: &dyn SaveObserver) -> Result<()> {
     let grid = Grid::new(options.side as usize)?;
     let commit = commit::new(options, root, &grid)?;
     let control = Control::default();
-    let job = Job { commit: Some(&*commit), witness: Some(witness), ..Job::new(options, &grid, &control) };
+    let job = Job { commit: Some(&*commit), observer: Some(observer), ..Job::new(options, &grid, &control) };
     job.solve(0..options.iterations)?;
     commit.finish()
 }

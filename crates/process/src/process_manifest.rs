@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::criu;
 use super::limits::{self, IMAGE_BYTES, IMAGES, PIDS, TABLE_BYTES};
 use savemark_base::error::{Error, Result};
-use savemark_checkpoint::inspect::PROCESS_TABLE;
+use savemark_checkpoint::inspect::PROCESS_MANIFEST;
 use savemark_checkpoint::{Manifest, read};
 use savemark_storage::Storage;
 
@@ -16,7 +16,7 @@ const VERSION: u32 = 1;
 
 /// A saved program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Table {
+pub struct ProcessManifest {
     /// `savemark-process`.
     pub format: String,
     /// Version of this table.
@@ -49,7 +49,7 @@ pub struct Image {
     pub bytes: u64,
 }
 
-impl Table {
+impl ProcessManifest {
     /// Of a program about to be saved.
     pub fn new(tree: &super::tree::Tree, criu: String, criu_options: Vec<String>) -> Self {
         Self {
@@ -71,15 +71,18 @@ impl Table {
     /// # Errors
     /// `Usage` if files or tensors were saved; `Corrupt` if it is not what was saved.
     pub fn of(storage: &dyn Storage, manifest: &Manifest) -> Result<Self> {
-        let Some(bytes) = read::member(storage, manifest, PROCESS_TABLE, TABLE_BYTES)? else {
+        let Some(bytes) = read::member(storage, manifest, PROCESS_MANIFEST, TABLE_BYTES)? else {
             return Err(Error::usage("this is not the checkpoint of a process")
                 .hint("to restore files, name the directory to restore them into"));
         };
         let table: Self = serde_json::from_slice(&bytes)
-            .map_err(|e| Error::corrupt(format!("{PROCESS_TABLE} is damaged: it is not a table: {e}")))?;
+            .map_err(|e| Error::corrupt(format!("{PROCESS_MANIFEST} is damaged: it is not a table: {e}")))?;
         if table.format != FORMAT || table.version != VERSION {
-            return Err(Error::corrupt(format!("{PROCESS_TABLE} has version {} of {}", table.version, table.format))
-                .hint("restore it with the savemark that wrote it, or a newer one"));
+            return Err(Error::corrupt(format!(
+                "{PROCESS_MANIFEST} has version {} of {}",
+                table.version, table.format
+            ))
+            .hint("restore it with the savemark that wrote it, or a newer one"));
         }
         table.check()?;
         table.check_images(manifest)?;
@@ -92,7 +95,7 @@ impl Table {
     /// `Corrupt`, with what is odd.
     pub fn check(&self) -> Result<()> {
         let odd = |what: String| {
-            Err(Error::corrupt(format!("{PROCESS_TABLE} is damaged: {what}"))
+            Err(Error::corrupt(format!("{PROCESS_MANIFEST} is damaged: {what}"))
                 .hint("restore another checkpoint; who has changed this one?"))
         };
         let processes: HashSet<i32> = self.processes.iter().copied().collect();
@@ -111,7 +114,7 @@ impl Table {
             return odd(format!("it names more than {IMAGES} images"));
         }
         if let Some(file) =
-            self.files.iter().find(|file| !limits::is_image_name(&file.name) || file.name == PROCESS_TABLE)
+            self.files.iter().find(|file| !limits::is_image_name(&file.name) || file.name == PROCESS_MANIFEST)
         {
             return odd(format!("no image of CRIU is called {:?}", file.name));
         }
@@ -125,10 +128,10 @@ impl Table {
     fn check_images(&self, manifest: &Manifest) -> Result<()> {
         let full = self.files.iter().filter(|file| file.bytes > 0);
         let mut named: HashMap<&str, u64> = full.map(|file| (file.name.as_str(), file.bytes)).collect();
-        let others = manifest.members.iter().filter(|member| member.name != PROCESS_TABLE);
+        let others = manifest.members.iter().filter(|member| member.name != PROCESS_MANIFEST);
         for member in others {
             if named.remove(member.name.as_str()) != Some(member.bytes) {
-                return Err(Error::corrupt(format!("{PROCESS_TABLE} does not tell of the image {:?}", member.name)));
+                return Err(Error::corrupt(format!("{PROCESS_MANIFEST} does not tell of the image {:?}", member.name)));
             }
         }
         match named.keys().next() {
@@ -142,8 +145,8 @@ impl Table {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        Table {
+    fn table() -> ProcessManifest {
+        ProcessManifest {
             format: FORMAT.into(),
             version: VERSION,
             root: 100,
@@ -161,25 +164,28 @@ mod tests {
     fn a_table_that_names_others_is_refused() {
         table().check().unwrap();
         let image = |name: &str| Image { name: name.into(), bytes: 1 };
-        let all: [(&str, Table); 12] = [
-            ("1 is no number", Table { root: 1, processes: vec![1], stopped: vec![], gpus: vec![], ..table() }),
-            ("-5 is no number", Table { processes: vec![100, 101, -5], ..table() }),
-            ("4194304 is no number", Table { processes: vec![100, 101, 1 << 22], ..table() }),
-            ("twice", Table { processes: vec![100, 101, 101], ..table() }),
-            ("999 is not one", Table { root: 999, ..table() }),
-            ("100 is not one", Table { processes: vec![], ..table() }),
-            ("777 is not one", Table { stopped: vec![777], ..table() }),
-            ("778 is not one", Table { gpus: vec![778], ..table() }),
-            ("no image", Table { files: vec![image("../../etc/passwd")], ..table() }),
-            ("no image", Table { files: vec![image("a/b")], ..table() }),
-            ("no image", Table { files: vec![image(PROCESS_TABLE)], ..table() }),
-            ("bytes", Table { files: vec![Image { bytes: u64::MAX, ..image("a") }], ..table() }),
+        let all: [(&str, ProcessManifest); 12] = [
+            (
+                "1 is no number",
+                ProcessManifest { root: 1, processes: vec![1], stopped: vec![], gpus: vec![], ..table() },
+            ),
+            ("-5 is no number", ProcessManifest { processes: vec![100, 101, -5], ..table() }),
+            ("4194304 is no number", ProcessManifest { processes: vec![100, 101, 1 << 22], ..table() }),
+            ("twice", ProcessManifest { processes: vec![100, 101, 101], ..table() }),
+            ("999 is not one", ProcessManifest { root: 999, ..table() }),
+            ("100 is not one", ProcessManifest { processes: vec![], ..table() }),
+            ("777 is not one", ProcessManifest { stopped: vec![777], ..table() }),
+            ("778 is not one", ProcessManifest { gpus: vec![778], ..table() }),
+            ("no image", ProcessManifest { files: vec![image("../../etc/passwd")], ..table() }),
+            ("no image", ProcessManifest { files: vec![image("a/b")], ..table() }),
+            ("no image", ProcessManifest { files: vec![image(PROCESS_MANIFEST)], ..table() }),
+            ("bytes", ProcessManifest { files: vec![Image { bytes: u64::MAX, ..image("a") }], ..table() }),
         ];
         for (word, wrong) in all {
             let error = wrong.check().unwrap_err();
             assert!(error.kind == savemark_base::Kind::Corrupt && error.to_string().contains(word), "{word}: {error}");
         }
-        assert!(Table { criu_options: vec!["--action-script=/x".into()], ..table() }.check().is_err());
+        assert!(ProcessManifest { criu_options: vec!["--action-script=/x".into()], ..table() }.check().is_err());
     }
 
     #[test]
@@ -193,7 +199,7 @@ mod tests {
                 serde_json::to_vec(&value).unwrap()
             },
             |bytes| {
-                let Ok(table) = serde_json::from_slice::<Table>(bytes) else { return };
+                let Ok(table) = serde_json::from_slice::<ProcessManifest>(bytes) else { return };
                 if table.check().is_ok() {
                     assert!(table.processes.contains(&table.root) && !table.processes.contains(&1));
                     assert!(table.files.iter().all(|file| !file.name.contains('/')));

@@ -20,7 +20,7 @@ use crate::{SMALL_BYTES, too_long};
 use savemark_base::error::{Error, Result};
 
 /// The objects below a URL.
-pub struct Place {
+pub struct BucketPrefix {
     pub store: Arc<dyn Store>,
     /// What puts bytes there.
     pub writer: Writer,
@@ -42,7 +42,7 @@ pub struct Stored {
     pub modified_unix_ns: u64,
 }
 
-impl Place {
+impl BucketPrefix {
     /// The object `name`.
     pub fn key(&self, name: &str) -> Path {
         name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Whether to meet apart, the place, how many numbers, and these.
-pub struct Board<'a>(pub &'a [AtomicU64]);
+pub struct RankSlot<'a>(pub &'a [AtomicU64]);
 
 const APART: usize = 0;
 const PLACE: usize = 1;
@@ -13,7 +13,7 @@ const COUNT: usize = 2;
 /// Words before the numbers.
 pub const HEAD: usize = 8;
 
-impl Board<'_> {
+impl RankSlot<'_> {
     /// Says so much; more numbers than there is room for are said apart.
     pub fn write(&self, place: &str, numbers: &[u64], apart: bool) {
         let fits = numbers.len() <= self.0.len() - HEAD;
