@@ -84,10 +84,10 @@ def arguments(readers: list[str]) -> argparse.Namespace:
 def main() -> int:
     """Prints a line per reader as it ends, and what was found."""
     sys.path.insert(0, str(ROOT / "python"))
-    from savemark.importing.formats import STUDIES
+    from savemark.importing.formats import studies
     from savemark.tools import NAMES
 
-    readers = [*NAMES, *STUDIES, *OTHERS]
+    readers = [*NAMES, *studies(), *OTHERS]
     said = arguments(readers)
     failed = False
     with ThreadPoolExecutor(said.jobs) as pool:

@@ -12,18 +12,17 @@ import pytest
 
 from savemark import report
 from savemark.errors import SavemarkError
-from savemark.importing import checkpoint_exercise
 from savemark.importing.read import read_source
 from savemark.records.assemble import write_folder
 from savemark.report.analysis import analyse
 from savemark.studies.durability import legacy as durability
-from savemark.studies.durability import policies
+from savemark.studies.durability import policies, reader
 from test_tools import entries_of
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "checkpoint-exercise"
 VERSIONS = ("checkpoint", "checkpoint_fsync", "checkpoint_optimized")
 HEAD = {"run_id": "x", "savemark_version": "0", "started_at": "", "command": []}
-HEADER = ",".join(checkpoint_exercise.COLUMNS)
+HEADER = ",".join(reader.COLUMNS)
 needs_data = pytest.mark.skipif(not SHARED.exists(), reason=f"{SHARED} is not here")
 
 

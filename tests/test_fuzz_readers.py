@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mutate import mutated
 from savemark.errors import SavemarkError
-from savemark.importing.formats import STUDIES
+from savemark.importing.formats import studies
 from savemark.importing.read import read
 from savemark.records import phases, read_run
 from savemark.records.assemble import write_folder
@@ -88,7 +88,7 @@ def sensible(reading: Reading):
             assert isinstance(phase["name"], str)
 
 
-@pytest.mark.parametrize("name", [*NAMES, *STUDIES])
+@pytest.mark.parametrize("name", [*NAMES, *studies()])
 def test_no_file_makes_a_reader_crash_hang_or_lie(name):
     samples = seeds(name)
 

@@ -1,1 +1,1 @@
-"""The shipped studies, a folder each: study.yaml, and only where needed its tables and figures."""
+"""The shipped studies, a folder each: study.yaml, and where needed tables, figures, a reader."""
