@@ -48,13 +48,14 @@ class Column:
     bar: Callable[[Any], float | None] = lambda _: None
     tone: str = ""
     left: bool = False  # on a terminal
+    unknown: str = "–"  # what stands for a value that is not known
 
     def read(self, row: Any) -> str:
-        """What a reader sees; a dash for what is not known."""
+        """What a reader sees."""
         if self.text is not None:
             return self.text(row)
         value = self.value(row)
-        return "–" if value is None else self.words(value)
+        return self.unknown if value is None else self.words(value)
 
     def datum(self, row: Any) -> Datum:
         """The field of the page and of Markdown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from rich.text import Text
 from savemark import escape
 from savemark.errors import usage
 from savemark.records.contract import differences
-from savemark.report import sides
-from savemark.report.document import Datum, Line, Table
+from savemark.report import columns, sides
+from savemark.report.columns import Column
+from savemark.report.document import Table
 from savemark.report.grid import labelled, print_table
 from savemark.report.markdown import table as markdown_table
 from savemark.report.sides import Side, cell
@@ -81,32 +82,13 @@ def as_json(found: Comparison) -> dict[str, Any]:
                 "differences": [d.as_json() for d in differences(base.run, other.run)],
                 "only_in_base": [key._asdict() for key in _only(base, other)],
                 "only_here": [key._asdict() for key in _only(other, base)],
-                "cells": [_pair_json(pair) for pair in pairs],
+                "cells": [columns.fields(PAIR, pair) for pair in pairs],
             }
             for other, pairs in zip(found.runs[1:], found.pairs, strict=True)
         ],
         "tests": found.tests,
         "alpha": ALPHA,
         "repeats_needed": repeats_needed(found.tests),
-    }
-
-
-def _pair_json(pair: Pair) -> dict[str, Any]:
-    def effect(found: Effect) -> dict[str, Any]:
-        return {"value": found.value, "low": found.low, "high": found.high, "method": found.method}
-
-    return {
-        **pair.key._asdict(),
-        "base_s_median": pair.base.median,
-        "base_n": pair.base.n,
-        "other_s_median": pair.other.median,
-        "other_n": pair.other.n,
-        "user_bytes": pair.user_bytes,
-        "difference_s": effect(pair.difference),
-        "ratio": effect(pair.ratio),
-        "p": pair.p,
-        "p_adjusted": pair.p_adjusted,
-        "verdict": pair.verdict,
     }
 
 
@@ -174,32 +156,44 @@ def _only(a: Side, b: Side) -> list[Any]:
     return [key for key in a.measured.times if key not in known]
 
 
+def _effect(effect: Effect) -> dict[str, Any]:
+    return {"value": effect.value, "low": effect.low, "high": effect.high, "method": effect.method}
+
+
+PAIR = (
+    Column("label", lambda p: p.key.label, head="target", needs=frozenset({"labels"})),
+    Column("setting", lambda p: p.key.setting, head="setting"),
+    Column("phase", lambda p: p.key.phase, head="phase"),
+    Column("base_s_median", lambda p: p.base.median, seconds, "{base} s"),
+    Column("base_n", lambda p: p.base.n),
+    Column("", lambda p: p.user_bytes / p.base.median if p.user_bytes else None, gbs, "GB/s"),
+    Column("other_s_median", lambda p: p.other.median, seconds, "{other} s"),
+    Column("other_n", lambda p: p.other.n),
+    Column("user_bytes", lambda p: p.user_bytes),
+    Column("difference_s", lambda p: _effect(p.difference)),
+    Column("ratio", lambda p: _effect(p.ratio)),
+    Column("", lambda p: p.ratio.value, change, "change"),
+    Column("", lambda p: p.ratio.value, head="[95 %]", text=lambda p: interval(p.ratio)),
+    Column(
+        "",
+        lambda p: p.base.n,
+        head="n",
+        text=lambda p: ", ".join(dict.fromkeys((str(p.base.n), str(p.other.n)))),
+    ),
+    Column("p", lambda p: p.p),
+    Column("p_adjusted", lambda p: p.p_adjusted, p_text, "p"),
+    Column("verdict", lambda p: p.verdict, head=""),
+)
+
+
 def _table(base: Side, other: Side, pairs: Sequence[Pair]) -> Table:
-    heads = ["setting", "phase", f"{base.name} s", "GB/s", f"{other.name} s"]
-    heads += ["change", "[95 %]", "n", "p", ""]
-    labels = any(pair.key.label for pair in pairs)
-    lines = [_line(pair, labels) for pair in pairs]
-    return Table("comparison", "", (["target"] if labels else []) + heads, lines)
-
-
-def _line(pair: Pair, labels: bool) -> Line:
-    a, b, size = pair.base, pair.other, pair.user_bytes
-    p = pair.p_adjusted
-    data = [Datum(pair.key.label)] if labels else []
-    data += [
-        Datum(pair.key.setting),
-        Datum(pair.key.phase),
-        Datum(seconds(a.median), a.median),
-        Datum(gbs(size / a.median) if size else "–", 0.0),
-        Datum(seconds(b.median), b.median),
-        Datum(change(pair.ratio.value), pair.ratio.value),
-        Datum(interval(pair.ratio), 0.0),
-        Datum(str(a.n) if a.n == b.n else f"{a.n}, {b.n}", 0.0),
-        Datum(p_text(p), p),
-        Datum(pair.verdict),
-    ]
-    css = pair.verdict if pair.verdict in ("slower", "faster") else ""
-    return Line(data, tone=css)
+    labels = {"labels"} if any(pair.key.label for pair in pairs) else set[str]()
+    own = columns.within(PAIR, frozenset(labels))
+    found = columns.table("comparison", "", own, ())
+    heads = [head.format(base=base.name, other=other.name) for head in found.columns]
+    tones = {"slower": "slower", "faster": "faster"}
+    lines = [columns.line(own, pair, tones.get(pair.verdict, "")) for pair in pairs]
+    return replace(found, columns=heads, lines=lines)
 
 
 def interval(ratio: Effect) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 from savemark.records import Run
 from savemark.records.naming import setting, shown
 from savemark.report.analysis import Analysis
-from savemark.report.document import BLANK, Datum, Line, Table
+from savemark.report.columns import Column, table
+from savemark.report.document import Datum, Line, Table
 from savemark.report.stopping import sentence
-from savemark.report.text import binary, gbs, span
+from savemark.report.text import binary, gbs, interval, span, two
 from savemark.stats import Ceiling, TargetResult
 from savemark.study.model import EVERY
 
@@ -33,31 +34,56 @@ def headline(ceiling: Ceiling) -> str:
     return f"{ceiling.name.replace('_', ' ')} {gbs(ceiling.rate)} GB/s"
 
 
+def _titled(ceiling: Ceiling) -> str:
+    if ceiling.name.startswith("codec/"):
+        return f"{ceiling.title} {ceiling.phase} (one core)"
+    return ceiling.title
+
+
+def _per_second(ceiling: Ceiling) -> float | None:
+    """Operations per second, where people ask for them."""
+    return ceiling.iops or None if ceiling.name in ("random_read", "fsync") else None
+
+
+CEILING = (
+    Column("name", lambda c: c.name, head="ceiling", text=_titled),
+    Column("phase", lambda c: c.phase),
+    Column("bytes_per_s", lambda c: c.rate, gbs, "GB/s"),
+    Column("bytes_per_s_low", lambda c: c.rates.low),
+    Column("bytes_per_s_high", lambda c: c.rates.high),
+    Column(
+        "",
+        lambda c: c.rates.low,
+        head="[low high]",
+        text=lambda c: interval(c.rates.low, c.rates.high),
+        tip=lambda c: c.rates.kind,
+        tone="quiet",
+    ),
+    Column("interval", lambda c: c.rates.kind),
+    Column("operations_per_s", lambda c: c.iops),
+    Column("", _per_second, lambda n: f"{n:,.0f}".replace(",", " "), "operations/s", unknown=""),
+    Column("sync_ns", lambda c: c.sync_ns),
+    Column("", lambda c: c.sync_ns or None, span, "sync latency", unknown=""),
+    Column("ratio", lambda c: c.ratio),
+    Column(
+        "",
+        lambda c: c.ratio if c.name.startswith("codec/") else None,
+        two,
+        "ratio",
+        unknown="",
+    ),
+    Column("n", lambda c: c.seconds.n, head="n"),
+)
+
+
 def ceilings_table(result: TargetResult) -> Table:
     """All ceilings with their spread."""
-    lines = []
-    for c in ceiling_list(result):
-        name = f"{c.title} {c.phase}" if c.name.startswith("codec/") else c.title
-        per = (
-            f"{c.iops:,.0f}".replace(",", " ")
-            if c.iops and c.name in ("random_read", "fsync")
-            else ""
-        )
-        lines.append(Line([
-            Datum(name + (" (one core)" if c.name.startswith("codec/") else "")),
-            Datum(gbs(c.rate), c.rate),
-            Datum(f"[{gbs(c.rates.low)} {gbs(c.rates.high)}]", c.rates.low, c.rates.kind, "quiet"),
-            Datum(per, c.iops) if per else BLANK,
-            Datum(span(c.sync_ns), c.sync_ns) if c.sync_ns else BLANK,
-            Datum(f"{c.ratio:.2f}", c.ratio) if c.name.startswith("codec/") else BLANK,
-            Datum(str(c.seconds.n), c.seconds.n),
-        ]))  # fmt: skip
-    heads = ["ceiling", "GB/s", "[low high]", "operations/s", "sync latency", "ratio", "n"]
     note = (
         "On the same target; a run measures them between its trials, once per repeat. Of one that "
         "was measured on several numbers of workers this is the fastest."
     )
-    return Table(f"ceilings_{result.label}", f"Ceilings on {result.label}", heads, lines, note)
+    name, title = f"ceilings_{result.label}", f"Ceilings on {result.label}"
+    return table(name, title, CEILING, ceiling_list(result), note)
 
 
 def coverage_table(analysis: Analysis) -> Table:

@@ -7,7 +7,7 @@ target against the first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from savemark.errors import usage
 from savemark.records.contract import CONTRACT, OPTION, differences
 from savemark.records.head import Race
 from savemark.records.naming import setting
-from savemark.report import sides
-from savemark.report.document import Datum, Line, Table
+from savemark.report import columns, sides
+from savemark.report.columns import Column
+from savemark.report.document import Table
 from savemark.report.grid import labelled, print_table
 from savemark.report.markdown import table as markdown_table
 from savemark.report.sides import Side, cell
@@ -177,7 +178,7 @@ def as_json(found: Judgement) -> dict[str, Any]:
         "screened_out": found.screened_out,
         "not_judged": [key._asdict() for key in verdict.unknown],
         "differences": [d.as_json() for d in differences(found.baselines[0].run, found.new.run)],
-        "cells": [_cell_json(each) for each in verdict.cells],
+        "cells": [columns.fields(CELL, each) for each in verdict.cells],
     }
 
 
@@ -190,21 +191,6 @@ def _whole_json(whole: Whole | None) -> dict[str, Any] | None:
         "loss_high": whole.high,
         "chance_to_find_twice_the_limit": whole.found,
         "needed_for_nine_in_ten": whole.needed,
-    }
-
-
-def _cell_json(each: GateCell) -> dict[str, Any]:
-    return {
-        **each.key._asdict(),
-        "base_s": each.base_s,
-        "new_s": each.new_s,
-        "loss": each.loss,
-        "loss_low": each.low,
-        "loss_high": each.high,
-        "p": each.p,
-        "p_adjusted": each.p_adjusted,
-        "findable_loss": each.findable,
-        "lost": each.lost,
     }
 
 
@@ -345,24 +331,29 @@ def _together(verdict: Gate) -> str:
     return f"All cells together: {change(whole.loss + 1)} [{low} {high}], {p}."
 
 
+def _bounds(cell: GateCell) -> str:
+    return f"[{change(cell.low + 1)[:-2]} {change(cell.high + 1)[:-2]}]"
+
+
+CELL = (
+    Column("label", lambda c: c.key.label, head="target", needs=frozenset({"labels"})),
+    Column("setting", lambda c: c.key.setting, head="setting"),
+    Column("phase", lambda c: c.key.phase, head="phase"),
+    Column("base_s", lambda c: c.base_s, seconds, "base s"),
+    Column("new_s", lambda c: c.new_s, seconds, "new s"),
+    Column("loss", lambda c: c.loss, lambda loss: change(loss + 1), "change"),
+    Column("loss_low", lambda c: c.low),
+    Column("loss_high", lambda c: c.high),
+    Column("", lambda c: c.low, head="[95 %]", text=_bounds),
+    Column("p", lambda c: c.p),
+    Column("p_adjusted", lambda c: c.p_adjusted, p_text, "p"),
+    Column("findable_loss", lambda c: c.findable),
+    Column("lost", lambda c: c.lost, lambda lost: "lost" if lost else "", ""),
+)
+
+
 def _table(cells: Sequence[GateCell]) -> Table:
-    labels = any(each.key.label for each in cells)
-    heads = (["target"] if labels else []) + ["setting", "phase", "base s", "new s"]
-    heads += ["change", "[95 %]", "p", ""]
-    return Table("gate", "", heads, [_line(each, labels) for each in cells])
-
-
-def _line(each: GateCell, labels: bool) -> Line:
-    low, high = change(each.low + 1)[:-2], change(each.high + 1)[:-2]
-    data = [Datum(each.key.label)] if labels else []
-    data += [
-        Datum(each.key.setting),
-        Datum(each.key.phase),
-        Datum(seconds(each.base_s), each.base_s),
-        Datum(seconds(each.new_s), each.new_s),
-        Datum(change(each.loss + 1), each.loss),
-        Datum(f"[{low} {high}]", each.low),
-        Datum(p_text(each.p_adjusted), each.p_adjusted),
-        Datum("lost" if each.lost else ""),
-    ]
-    return Line(data, tone="lost" if each.lost else "")
+    labels = {"labels"} if any(cell.key.label for cell in cells) else set[str]()
+    own = columns.within(CELL, frozenset(labels))
+    lines = [columns.line(own, cell, "lost" if cell.lost else "") for cell in cells]
+    return replace(columns.table("gate", "", own, ()), lines=lines)

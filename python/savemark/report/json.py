@@ -10,11 +10,12 @@ import msgspec
 
 from savemark.advice.verdict import Rival, State
 from savemark.records import Run
-from savemark.report import answers, expecting, io500, settings, stopping
+from savemark.report import answers, columns, expecting, io500, settings, stopping
 from savemark.report.analysis import Analysis, analyse
 from savemark.report.answers import LabelledAnswer
+from savemark.report.facts import CEILING
 from savemark.report.verdict import decision
-from savemark.stats import TOTAL, Ceiling, Cell, Ranking, TargetResult
+from savemark.stats import TOTAL, Cell, Ranking, TargetResult
 
 
 def digest(source: Path | Run, *, show_blocked: bool = False) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def _target(analysis: Analysis, result: TargetResult) -> dict[str, Any]:
         "answers": [_answer(each) for each in told],
         "codec_pays_below_bytes_per_s": max(pays, default=None),
         "best": {name: _ranking(found) for name, found in rankings.items()},
-        "ceilings": [_ceiling(ceiling) for ceiling in result.ceilings.values()],
+        "ceilings": [columns.fields(CEILING, ceiling) for ceiling in result.ceilings.values()],
     }
 
 
@@ -135,19 +136,4 @@ def _ranking(found: Ranking | None) -> dict[str, Any] | None:
         "tied": [cell.setting for cell in found.tied],
         "rule": found.test or "too few repeats to test",
         "findable_share": found.findable,
-    }
-
-
-def _ceiling(c: Ceiling) -> dict[str, Any]:
-    return {
-        "name": c.name,
-        "phase": c.phase,
-        "bytes_per_s": c.rate,
-        "bytes_per_s_low": c.rates.low,
-        "bytes_per_s_high": c.rates.high,
-        "interval": c.rates.kind,
-        "operations_per_s": c.iops,
-        "sync_ns": c.sync_ns,
-        "ratio": c.ratio,
-        "n": c.seconds.n,
     }
