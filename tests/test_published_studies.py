@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -333,3 +334,16 @@ def test_figures_leave_out_what_has_nothing_in_them(acceptance):
     assert all("write" in title.lower() or "create" in title.lower() for title in shown), shown
     names = analysis.short(analysis.rows("disk", "write"))["setting"].unique()
     assert not [name for name in names if "none" in name], "items are no factor of a file"
+
+
+def test_only_its_own_folder_names_a_study():
+    package = Path(mounts.__file__).parents[2]
+    own = [name for name, file in shipped().items() if (file.parent / "tables.py").exists()]
+    assert len(own) >= 6
+    texts = {
+        path.relative_to(package): path.read_text(encoding="utf-8")
+        for room in ("report", "importing", "stats", "checks", "advice")
+        for path in (package / room).rglob("*.py")
+    }
+    named = [(path, name) for path, text in texts.items() for name in own if f'"{name}"' in text]
+    assert named == []
