@@ -170,6 +170,13 @@ impl Buffer {
         Self { ptr, len, lent: false, owner }
     }
 
+    /// A buffer of at least `bytes` with memory of its own.
+    pub fn alone(bytes: usize) -> Result<Self> {
+        let arena = Arena::new(align_up(bytes))?;
+        // SAFETY: the arena was made here, for this buffer alone.
+        Ok(unsafe { arena.buffer(0, align_up(bytes)) })
+    }
+
     /// Whether it lies in `arena`.
     pub fn is_in(&self, arena: &Arena) -> bool {
         let start = arena.as_ptr() as usize;

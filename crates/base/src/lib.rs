@@ -6,6 +6,7 @@ pub mod cpu;
 pub mod digest;
 pub mod error;
 pub mod io;
+pub mod leased;
 pub mod parallel;
 pub mod payload;
 pub mod random;

@@ -4,7 +4,7 @@ use super::manifest::{Chunk, Manifest};
 use super::restore::{bad_at, open_shard};
 use super::verify::{NOT_STORED, decode};
 use crate::codec;
-use savemark_base::buffer::{Arena, align_up};
+use savemark_base::buffer::Buffer;
 use savemark_base::digest::digest;
 use savemark_base::error::{Error, Result};
 use savemark_base::record::ThreadTime;
@@ -35,9 +35,7 @@ fn decoded(storage: &dyn Storage, manifest: &Manifest, chunk: &Chunk) -> Result<
     let bad = |why: &str| bad_at(&shard.name, chunk.shard_offset, why);
     let file = open_shard(storage, shard)?;
     let stored = chunk.stored_bytes as usize;
-    let arena = Arena::new(align_up(stored))?;
-    // SAFETY: the arena was made here, for this buffer alone.
-    let mut extent = unsafe { arena.buffer(0, align_up(stored)) };
+    let mut extent = Buffer::alone(stored)?;
     file.read_at(&mut extent[..stored], chunk.shard_offset).map_err(|e| Error::io("read", file.path(), e))?;
     if digest(&extent[..stored]) != chunk.stored_digest.0 {
         return Err(bad(NOT_STORED));

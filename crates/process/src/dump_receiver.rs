@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::buffer_pool::BufferPool;
 use super::criu::{Ended, Running, stalled};
 use super::criu_socket::{CriuSocket, Heard};
 use super::limits::{self, IMAGE_BYTES};
@@ -20,6 +19,7 @@ use super::{POLL_INTERVAL, stall_timeout};
 use savemark_base::buffer::{Buffer, align_up};
 use savemark_base::clock;
 use savemark_base::error::{Error, Result};
+use savemark_base::leased::LeasedPool;
 
 /// The first chunk of an image: most images are smaller.
 pub const FIRST: usize = 64 << 10;
@@ -85,7 +85,7 @@ pub struct Peer {
     pipes: Vec<Pipe>,
     /// The pipe to look at first: the one that was busy last.
     busy: usize,
-    slots: Arc<BufferPool>,
+    pool: Arc<LeasedPool>,
     chunk_bytes: usize,
     waited: Duration,
     /// Every image so far.
@@ -96,10 +96,10 @@ pub struct Peer {
 
 impl Peer {
     /// Of a CRIU that was just started.
-    pub fn new(line: CriuSocket, criu: Running, slots: Arc<BufferPool>, chunk_bytes: usize) -> Self {
+    pub fn new(line: CriuSocket, criu: Running, pool: Arc<LeasedPool>, chunk_bytes: usize) -> Self {
         let (pipes, images) = (Vec::new(), Vec::new());
         let (marks, waited) = (Marks::default(), Duration::ZERO);
-        Self { line, criu, pipes, busy: 0, slots, chunk_bytes, waited, images, marks }
+        Self { line, criu, pipes, busy: 0, pool, chunk_bytes, waited, images, marks }
     }
 
     /// The next chunk; waits for one up to [`POLL_INTERVAL`], or a moment if the caller is not `idle`.
@@ -197,7 +197,7 @@ impl Peer {
                 let filling = self.pipes.iter().filter(|pipe| pipe.offset > 0 && pipe.buffer.is_some()).count();
                 let Some(buffer) = self.buffer(index, most, filling)? else {
                     if idle {
-                        self.slots.wait(POLL_INTERVAL);
+                        self.pool.wait(POLL_INTERVAL);
                     }
                     return Ok(None);
                 };
@@ -231,11 +231,11 @@ impl Peer {
     /// A buffer for a pipe. Where several images grow at once, as many more as that takes: none may wait for another.
     fn buffer(&self, index: usize, most: usize, filling: usize) -> Result<Option<Buffer>> {
         if self.pipes[index].offset == 0 {
-            return BufferPool::extra(most).map(Some);
+            return Buffer::alone(most).map(Some);
         }
-        match self.slots.take() {
+        match self.pool.take() {
             Some(buffer) => Ok(Some(buffer)),
-            None if filling > 0 => BufferPool::extra(most).map(Some),
+            None if filling > 0 => Buffer::alone(most).map(Some),
             None => Ok(None),
         }
     }

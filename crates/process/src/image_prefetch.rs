@@ -4,24 +4,24 @@
 //! open pipe needs next, then what will be needed soon, and when CRIU is done what it never asked for. One thread writes
 //! into the pipes. A chunk is written when its digest was right; CRIU leaves the program stopped until all were.
 //!
-//! Memory: the slots, one chunk for each pipe that waits beside them, and up to 16 MiB of small images.
+//! Memory: the pool, one chunk for each pipe that waits beside them, and up to 16 MiB of small images.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::POLL_INTERVAL;
-use super::buffer_pool::BufferPool;
 use super::catalog::Catalog;
 use super::criu::Ended;
 use super::dump_receiver::FIRST;
 use savemark_base::buffer::{Buffer, align_up};
 use savemark_base::error::{Error, Result};
+use savemark_base::leased::LeasedPool;
 use savemark_checkpoint::{ChunkOrder, Manifest, Member, Next, Sink};
 
 /// What the workers and the pump share.
 pub struct ImagePrefetch<'a> {
     catalog: Catalog<'a>,
-    slots: Arc<BufferPool>,
+    pool: Arc<LeasedPool>,
     shared: Mutex<Shared>,
     /// Something was asked for, or a buffer became free.
     wanted: Condvar,
@@ -75,7 +75,7 @@ impl Shared {
 
 impl<'a> ImagePrefetch<'a> {
     /// Of a checkpoint whose chunks belong to one image each.
-    pub fn new(manifest: &'a Manifest, slots: Arc<BufferPool>) -> Result<Self> {
+    pub fn new(manifest: &'a Manifest, pool: Arc<LeasedPool>) -> Result<Self> {
         let catalog = Catalog::of(manifest)?;
         let shared = Shared {
             open: Vec::new(),
@@ -93,7 +93,7 @@ impl<'a> ImagePrefetch<'a> {
         let wake =
             rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK);
         let wake = wake.map_err(|e| Error { source: Some(e.into()), ..Error::failed("cannot make an eventfd") })?;
-        Ok(Self { catalog, slots, shared: Mutex::new(shared), wanted: Condvar::new(), wake })
+        Ok(Self { catalog, pool, shared: Mutex::new(shared), wanted: Condvar::new(), wake })
     }
 
     /// What wakes the pump.
@@ -182,11 +182,11 @@ impl<'a> ImagePrefetch<'a> {
     fn room(&self, index: usize, must: bool) -> Result<Option<Buffer>> {
         let bytes = align_up(self.catalog.chunk_bytes(index) as usize);
         if bytes <= FIRST {
-            return BufferPool::extra(bytes).map(Some);
+            return Buffer::alone(bytes).map(Some);
         }
-        match self.slots.take() {
+        match self.pool.take() {
             Some(buffer) => Ok(Some(buffer)),
-            None if must => BufferPool::extra(bytes).map(Some),
+            None if must => Buffer::alone(bytes).map(Some),
             None => Ok(None),
         }
     }
@@ -221,7 +221,7 @@ impl<'a> ImagePrefetch<'a> {
     fn pick_unasked(&self, shared: &mut Shared) -> Result<Next<usize>> {
         while let Some(index) = shared.early.pop_front() {
             if !shared.fetching.contains(&index) && !shared.verified[index] {
-                let room = BufferPool::extra(self.catalog.chunk_bytes(index) as usize)?;
+                let room = Buffer::alone(self.catalog.chunk_bytes(index) as usize)?;
                 return Ok(shared.take(index, room));
             }
         }

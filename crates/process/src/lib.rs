@@ -10,7 +10,6 @@
 //! * CRIU leaves what it restores stopped. It runs when every chunk of the checkpoint has been verified.
 //! * A small process of its own does the same if savemark is killed in between (`guard.rs`).
 
-mod buffer_pool;
 mod catalog;
 pub mod criu;
 mod criu_socket;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::buffer_pool::BufferPool;
 use super::criu::{Criu, Running};
 use super::criu_socket::CriuSocket;
 use super::folder::Folder;
@@ -19,6 +18,7 @@ use savemark_base::buffer::Pool;
 use savemark_base::clock;
 use savemark_base::cpu::CpuClock;
 use savemark_base::error::{Error, Result};
+use savemark_base::leased::LeasedPool;
 use savemark_base::record::{Phase, ProcessTimes, Stage};
 use savemark_checkpoint::inspect::PROCESS_MANIFEST;
 use savemark_checkpoint::restore::{Plan, open};
@@ -61,8 +61,8 @@ pub fn restore(
     let gpus = Gpus::saved(table.gpus.clone())?;
     let opened_ns = clock::now() - start_ns;
     let plan = Plan::of(&manifest, options.queue_depth);
-    let slots = BufferPool::new(2 * plan.workers * (plan.in_flight + 1) + 2, manifest.chunk_bytes as usize)?;
-    let serve = ImagePrefetch::new(&manifest, slots)?;
+    let buffers = LeasedPool::with(2 * plan.workers * (plan.in_flight + 1) + 2, manifest.chunk_bytes as usize)?;
+    let serve = ImagePrefetch::new(&manifest, buffers)?;
     let mut work = Work::start(&criu, &table)?;
     let options = RestoreOptions { in_place: true, ..options.clone() };
     let fetched = fetch(&serve, &mut work, storage, &options, pool, control);

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 
-use super::buffer_pool::BufferPool;
 use super::criu::{Criu, Ended};
 use super::criu_socket::CriuSocket;
 use super::dump_receiver::{Filled, Found, Image, Peer};
@@ -18,6 +17,7 @@ use super::tree::Tree;
 use savemark_base::buffer::{Buffer, align_up};
 use savemark_base::clock;
 use savemark_base::error::{Error, Result};
+use savemark_base::leased::LeasedPool;
 use savemark_checkpoint::codec::Piece;
 use savemark_checkpoint::inspect::PROCESS_MANIFEST;
 use savemark_checkpoint::state::lay_out;
@@ -35,7 +35,7 @@ pub struct Dump {
     options: DumpOptions,
     table: ProcessManifest,
     words: Vec<String>,
-    slots: Arc<BufferPool>,
+    pool: Arc<LeasedPool>,
     chunk_bytes: usize,
     estimate: u64,
     state: Mutex<State>,
@@ -87,7 +87,7 @@ impl Dump {
         let mut table = ProcessManifest::new(&tree, criu.version.clone(), dump.criu_options.clone());
         table.gpus = gpus.processes().to_vec();
         let in_flight = if options.streams == 0 { 1 } else { options.queue_depth.max(1) as usize };
-        let slots = BufferPool::new(options.workers() * (in_flight + 1) + 2, options.chunk_bytes)?;
+        let pool = LeasedPool::with(options.workers() * (in_flight + 1) + 2, options.chunk_bytes)?;
         Ok(Self {
             criu,
             estimate: tree.memory_bytes().max(1),
@@ -97,7 +97,7 @@ impl Dump {
             options: dump.clone(),
             table,
             words,
-            slots,
+            pool,
             chunk_bytes: options.chunk_bytes,
             state: Mutex::default(),
             lent: Mutex::default(),
@@ -115,7 +115,7 @@ impl Dump {
         let criu = self.criu.start("dump", &self.folder, None, &self.words)?;
         guard.watch(criu.pid())?;
         state.guard = Some(guard);
-        state.peer = Some(Peer::new(line, criu, self.slots.clone(), self.chunk_bytes));
+        state.peer = Some(Peer::new(line, criu, self.pool.clone(), self.chunk_bytes));
         Ok(())
     }
 
@@ -216,7 +216,7 @@ impl Dump {
         let mut chunks = Vec::new();
         for (index, part) in table.chunks(self.chunk_bytes).enumerate() {
             let offset = (index * self.chunk_bytes) as u64;
-            let mut buffer = BufferPool::extra(part.len())?;
+            let mut buffer = Buffer::alone(part.len())?;
             buffer[..part.len()].copy_from_slice(part);
             let last = offset + part.len() as u64 == table.len() as u64;
             chunks.push(Filled { file: images.len(), offset, buffer, len: part.len(), last });

@@ -15,6 +15,7 @@ use object_store::{ObjectStoreExt, PutPayload};
 use super::{Capabilities, File, Lock, NotPut, Queue, Storage, Target};
 use savemark_base::buffer::Arena;
 use savemark_base::error::{Error, Result};
+use savemark_base::leased::LeasedPool;
 use savemark_base::record::{Cache, PathTaken};
 
 mod address;
@@ -50,7 +51,7 @@ use file::ObjectFile;
 /// The storage: the objects directly below a URL.
 pub struct Object {
     place: Arc<BucketPrefix>,
-    parts: Arc<parts::Pool>,
+    parts: Arc<LeasedPool>,
 }
 
 /// Opens the URL `target` with the endpoint and the credentials of this process's environment. Sends no request.
@@ -74,7 +75,7 @@ pub fn open_in(options: &ObjectOptions, target: &Target, environment: &Environme
             .hint("for example s3://bucket/prefix; use --storage uring for a directory"));
     };
     let place = connect::connect(options, url, environment)?;
-    Ok(Object { place: Arc::new(place), parts: parts::Pool::new(options.part_size.0 as usize) })
+    Ok(Object { place: Arc::new(place), parts: LeasedPool::new(options.part_size.0 as usize) })
 }
 
 impl Object {

@@ -1,53 +1,22 @@
-//! The memory of parts: allocated once and reused, as all buffers are.
+//! What is written to an object, gathered into parts.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use savemark_base::buffer::{Arena, Buffer};
+use savemark_base::buffer::Buffer;
 use savemark_base::error::Result;
+use savemark_base::leased::LeasedPool;
 
-const HELD: &str = "no panic while held";
-
-/// Parts that are not in use.
-pub struct Pool {
-    bytes: usize,
-    free: Mutex<Vec<Buffer>>,
-}
-
-/// Memory of one part; goes back to its pool.
+/// Memory of one part, which goes back to its pool, and how much of it is filled.
 struct Part {
-    buffer: Option<Buffer>,
+    buffer: Buffer,
     filled: usize,
-    pool: Arc<Pool>,
-}
-
-impl Pool {
-    /// Of parts of `bytes`.
-    pub fn new(bytes: usize) -> Arc<Self> {
-        Arc::new(Self { bytes, free: Mutex::default() })
-    }
-
-    fn take(self: &Arc<Self>) -> Result<Part> {
-        let free = self.free.lock().expect(HELD).pop();
-        let buffer = match free {
-            Some(buffer) => buffer,
-            // SAFETY: the arena is new, and cut once.
-            None => unsafe { Arena::new(self.bytes)?.cut(self.bytes) }.swap_remove(0),
-        };
-        Ok(Part { buffer: Some(buffer), filled: 0, pool: Arc::clone(self) })
-    }
 }
 
 impl AsRef<[u8]> for Part {
     fn as_ref(&self) -> &[u8] {
-        self.buffer.as_ref().map_or(&[], |buffer| &buffer[..self.filled])
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        self.pool.free.lock().expect(HELD).extend(self.buffer.take());
+        &self.buffer[..self.filled]
     }
 }
 
@@ -66,7 +35,7 @@ impl AsRef<[u8]> for Lent {
 
 /// Gathers writes into the next part: lent memory as it is, other memory by copying it once.
 pub struct Gather {
-    pool: Arc<Pool>,
+    pool: Arc<LeasedPool>,
     pieces: Vec<Bytes>,
     copying: Option<Part>,
     bytes: usize,
@@ -75,7 +44,7 @@ pub struct Gather {
 
 impl Gather {
     /// Parts from `pool`.
-    pub fn new(pool: &Arc<Pool>) -> Self {
+    pub fn new(pool: &Arc<LeasedPool>) -> Self {
         Self { pool: Arc::clone(pool), pieces: Vec::new(), copying: None, bytes: 0, lent: Arc::default() }
     }
 
@@ -86,7 +55,7 @@ impl Gather {
 
     /// Whether the next part is complete.
     pub fn is_full(&self) -> bool {
-        self.bytes == self.pool.bytes
+        self.bytes == self.pool.bytes()
     }
 
     /// Whether lent memory may still be read.
@@ -101,7 +70,7 @@ impl Gather {
 
     /// Takes as much of `bytes` as the part has room for.
     pub fn take_lent(&mut self, bytes: &mut Bytes) {
-        let taken = bytes.split_to(bytes.len().min(self.pool.bytes - self.bytes));
+        let taken = bytes.split_to(bytes.len().min(self.pool.bytes() - self.bytes));
         self.close_copy();
         self.bytes += taken.len();
         self.pieces.push(taken);
@@ -109,13 +78,13 @@ impl Gather {
 
     /// Copies as much of `bytes` as the part has room for; returns how much.
     pub fn copy(&mut self, bytes: &[u8]) -> Result<usize> {
-        let taken = bytes.len().min(self.pool.bytes - self.bytes);
+        let taken = bytes.len().min(self.pool.bytes() - self.bytes);
         let mut part = match self.copying.take() {
             Some(part) => part,
-            None => self.pool.take()?,
+            None => Part { buffer: self.pool.take_or_make()?, filled: 0 },
         };
         let place = part.filled..part.filled + taken;
-        part.buffer.as_mut().expect("held until dropped")[place].copy_from_slice(&bytes[..taken]);
+        part.buffer[place].copy_from_slice(&bytes[..taken]);
         part.filled += taken;
         self.copying = Some(part);
         self.bytes += taken;

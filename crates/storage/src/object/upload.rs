@@ -12,10 +12,11 @@ use tokio::task::JoinHandle;
 
 use super::bucket_prefix::BucketPrefix;
 use super::flights;
-use super::parts::{Gather, Pool};
+use super::parts::Gather;
 use super::store::Store;
 use savemark_base::buffer::Buffer;
 use savemark_base::error::{Error, Result};
+use savemark_base::leased::LeasedPool;
 
 /// An upload; dropped before it is finished, it leaves nothing behind.
 pub struct Upload {
@@ -37,7 +38,7 @@ const MOST_PARTS: usize = 10_000;
 
 impl Upload {
     /// Of the object `key`. Sends nothing yet.
-    pub fn new(place: &Arc<BucketPrefix>, pool: &Arc<Pool>, key: Path, is_new: bool) -> Self {
+    pub fn new(place: &Arc<BucketPrefix>, pool: &Arc<LeasedPool>, key: Path, is_new: bool) -> Self {
         let (place, gather) = (Arc::clone(place), Gather::new(pool));
         Self { place, key, is_new, gather, offset: 0, id: None, in_flight: VecDeque::new(), parts: Vec::new() }
     }
