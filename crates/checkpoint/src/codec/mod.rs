@@ -60,6 +60,11 @@ impl CodecName {
     /// Every codec, in the order in which tables show them.
     pub const ALL: [Self; 7] = [Self::None, Self::Tar, Self::Lz4, Self::Zstd, Self::Gzip, Self::Zlib, Self::Planes];
 
+    /// Whether what is stored can be smaller than what was saved.
+    pub fn compresses(self) -> bool {
+        !matches!(self, Self::None | Self::Tar)
+    }
+
     /// The name as written in a trial.
     pub fn name(self) -> &'static str {
         match self {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::SaveOptions;
 use crate::chunk_range::{ChunkRange, cut};
-use crate::codec::{self, Codec, CodecName};
+use crate::codec::{self, Codec};
 use crate::existing::{Existing, Proven, Unneeded};
 use crate::manifest::{MANIFEST, Manifest};
 use crate::state::{Next, Source, piece_range};
@@ -91,8 +91,7 @@ impl<'a> Job<'a> {
         let needed = self.source.bytes();
         let Some(free) = self.storage.free_bytes()?.filter(|free| *free < needed) else { return Ok(orphans) };
         let freed: u64 = orphans.iter().map(|orphan| orphan.bytes(self.storage)).sum();
-        let identity = matches!(self.options.codec, CodecName::None | CodecName::Tar);
-        if identity && free.saturating_add(freed) < needed {
+        if !self.options.codec.compresses() && free.saturating_add(freed) < needed {
             return Err(Error::failed(format!(
                 "no room: the checkpoint needs {needed} bytes and {free} are free. Nothing was written"
             ))

@@ -1,9 +1,10 @@
-//! Where the ranks of one node meet: in memory that they share, without a message and without a system call if all are on time.
+//! The barrier of the ranks of one node: in memory that they share, without a message, and without a system call if all are on
+//! time.
 //!
-//! A rank writes what it has to say, counts itself as here, and looks for a moment whether all are; then it sleeps until it is
-//! woken. The last one to come opens the door for all; on several nodes the node's first rank does, when it has met those of the
-//! others. What is rare is not said here: a rank that has failed, ranks at different places and more numbers than there is room
-//! for make all of them meet [`BarrierOutcome::Apart`], by messages.
+//! A rank writes its numbers, counts itself as arrived, polls for a moment whether all are, and then sleeps until it is woken. The
+//! last to arrive ends the round for all; on several nodes the node's first rank does, when it has met those of the others. The rare
+//! cases go by messages: a rank that has failed, ranks at different barriers, and more numbers than there is room for make all of
+//! them return [`BarrierOutcome::Apart`].
 
 mod rank_slot;
 mod wait;
@@ -87,7 +88,7 @@ pub struct NodeBarrier {
     gone: AtomicBool,
 }
 
-/// Bytes before the slots: how many have come, and how often the door was opened.
+/// Bytes before the slots: how many have arrived, and how many rounds have ended.
 const WORDS: usize = 2 * size_of::<Word>();
 
 impl NodeBarrier {
@@ -168,16 +169,16 @@ impl NodeBarrier {
     }
 
     fn round(&self, visit: &BarrierUse, at: &str, numbers: &[u64], apart: bool) -> BarrierOutcome {
-        let [came, turn] = self.door();
-        // It does not turn before this rank has come.
-        let now = turn.value();
+        let [arrived, round] = self.words();
+        // The round cannot end before this rank has arrived.
+        let now = round.value();
         let side = now as usize & 1;
         self.seat(side, self.seat).write(at, numbers, apart);
         let all = visit.seats as u32;
-        let last = came.add() == all;
+        let last = arrived.add() == all;
         let opens = if visit.beyond.is_some() { self.seat == 0 } else { last };
         if opens {
-            if let Err(met) = self.until(visit, came, |count| count == all) {
+            if let Err(met) = self.until(visit, arrived, |count| count == all) {
                 return met;
             }
             let (numbers, apart) = self.said(side, visit.seats);
@@ -191,14 +192,14 @@ impl NodeBarrier {
             };
             let fits = answer.as_ref().is_some_and(|numbers| numbers.len() <= self.ranks * ROOM);
             self.answer(side).write("", answer.as_deref().unwrap_or_default(), !fits);
-            came.set(0);
-            turn.set(now.wrapping_add(1));
-            turn.wake();
+            arrived.set(0);
+            round.set(now.wrapping_add(1));
+            round.wake();
         } else {
             if last {
-                came.wake();
+                arrived.wake();
             }
-            if let Err(met) = self.until(visit, turn, |turned| turned != now) {
+            if let Err(met) = self.until(visit, round, |ended| ended != now) {
                 return met;
             }
         }
@@ -209,7 +210,7 @@ impl NodeBarrier {
     /// What those with the first seats said, and whether they must meet apart.
     fn said(&self, side: usize, seats: usize) -> (Vec<u64>, bool) {
         let slots: Vec<RankSlot> = (0..seats).map(|seat| self.seat(side, seat)).collect();
-        let apart = slots.iter().any(|board| board.apart() || board.place() != slots[0].place());
+        let apart = slots.iter().any(|slot| slot.apart() || slot.place() != slots[0].place());
         (if apart { Vec::new() } else { slots.iter().flat_map(RankSlot::numbers).collect() }, apart)
     }
 
@@ -241,7 +242,7 @@ impl NodeBarrier {
     }
 
     /// How many have come, and how often the door was opened.
-    fn door(&self) -> [&Word; 2] {
+    fn words(&self) -> [&Word; 2] {
         // SAFETY: all have the same layout, made of atomics.
         let words: &[Word] = unsafe { self.shared.at(0, 2) };
         [&words[0], &words[1]]

@@ -1,4 +1,4 @@
-//! What is said at a meeting, in memory that all ranks of a node share.
+//! What a rank tells the others at a barrier, in memory that all ranks of a node share.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::AtomicU64;
@@ -14,7 +14,7 @@ const COUNT: usize = 2;
 pub const HEAD: usize = 8;
 
 impl RankSlot<'_> {
-    /// Says so much; more numbers than there is room for are said apart.
+    /// Writes it; more numbers than there is room for go by messages.
     pub fn write(&self, place: &str, numbers: &[u64], apart: bool) {
         let fits = numbers.len() <= self.0.len() - HEAD;
         let mut hash = DefaultHasher::new();
