@@ -63,7 +63,7 @@ pub fn mount(source: &str, at: &Path, kind: &str, data: &str) -> Result<()> {
         .map_err(|e| Error::io(&format!("mount {kind} on"), at, e))
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A mount that ends with its owner.
 pub struct Mounted(pub std::path::PathBuf);
@@ -77,7 +77,7 @@ impl Mounted {
         loop {
             match rustix::mount::unmount(&path, UnmountFlags::empty()) {
                 // A ring of io_uring lives on for a moment after its process, and holds its files.
-                Err(Errno::BUSY) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(1)),
+                Err(Errno::BUSY) if start.elapsed() < STALL_TIMEOUT => std::thread::sleep(Duration::from_millis(1)),
                 result => return result.map_err(|e| Error::io("unmount", &path, e)),
             }
         }

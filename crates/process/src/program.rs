@@ -18,7 +18,7 @@ use savemark_measure::control::Control;
 
 const SCRIPT: &str = include_str!("program.py");
 /// How long an answer may take: under load, over a memory of many gigabytes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Which program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -167,8 +167,8 @@ impl Program {
             if !self.is_alive() {
                 return Err(Error::failed(format!("the program ended without an answer (process {})", self.pid)));
             }
-            if start.elapsed() > PATIENCE {
-                return Err(Error::failed(format!("the program did not answer for {} s", PATIENCE.as_secs())));
+            if start.elapsed() > STALL_TIMEOUT {
+                return Err(Error::failed(format!("the program did not answer for {} s", STALL_TIMEOUT.as_secs())));
             }
             std::thread::sleep(Duration::from_micros(500));
         }
