@@ -10,6 +10,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use savemark_base::Error;
 use savemark_base::buffer::Pool;
 use savemark_base::payload::PayloadKind;
 use savemark_checkpoint::codec::CodecName;
@@ -53,15 +54,26 @@ fn save_to(storage: &dyn Storage, source: &dyn Source) {
 }
 
 fn restore_into(storage: &dyn Storage, sink: &dyn Sink) {
+    try_restore(storage, sink).unwrap();
+}
+
+fn try_restore(storage: &dyn Storage, sink: &dyn Sink) -> Result<(), Error> {
     let options = RestoreOptions { queue_depth: 2, in_place: false };
-    restore(storage, sink, &options, &mut Pool::default(), &Control::default()).unwrap();
+    restore(storage, sink, &options, &mut Pool::default(), &Control::default()).map(drop)
 }
 
 /// Which generation is there; panics unless it is whole and right.
 fn holds(storage: &dyn Storage) -> u64 {
-    let number = restore::open(storage).expect("a checkpoint is always there").state_bytes - BYTES;
-    restore_into(storage, &generation(number));
-    number
+    let found = || restore::open(storage).expect("a checkpoint is always there").state_bytes - BYTES;
+    loop {
+        let number = found();
+        match try_restore(storage, &generation(number)) {
+            Ok(()) => return number,
+            // A server was still at the last request of one that was killed: the next generation is there now.
+            Err(_) if found() != number => {}
+            Err(error) => panic!("generation {number}: {error}"),
+        }
+    }
 }
 
 /// Kills children that act as `test` on `target`, each after up to `most_ms`, and looks after each kill.
@@ -89,17 +101,21 @@ fn kill_children(test: &str, target: &str, variables: &[(String, String)], most_
     }
 }
 
-/// In the child: what it works on. From here on it may be killed.
+/// In the child: what it works on.
 fn child_target() -> Option<PathBuf> {
-    let target = std::env::var_os(CHILD).map(PathBuf::from)?;
+    std::env::var_os(CHILD).map(PathBuf::from)
+}
+
+/// In the child: from here on it may be killed. Opening a directory is over: the empty file that it is tried with is gone.
+fn begun() {
     println!("{BEGUN}");
-    Some(target)
 }
 
 #[test]
 fn child_that_saves() {
     let Some(target) = child_target() else { return };
     let storage = open(&target);
+    begun();
     for number in holds(&*storage) + 1.. {
         save_to(&*storage, &generation(number));
     }
@@ -127,6 +143,7 @@ fn killed_saves_leave_the_old_or_the_new() {
 fn child_that_keeps() {
     let Some(target) = child_target() else { return };
     let first = kept(&target).last().expect("one is always there") + 1;
+    begun();
     for number in first.. {
         let place = target.join(format!("{number:06}"));
         fs::create_dir_all(&place).unwrap();
@@ -174,6 +191,7 @@ const FILES: u8 = 5;
 fn child_that_restores() {
     let Some(target) = child_target() else { return };
     let storage = open(&target.join("checkpoint"));
+    begun();
     loop {
         let destination = target.join("out");
         let _ = fs::remove_dir_all(&destination);
@@ -217,6 +235,7 @@ fn killed_restores_leave_all_or_nothing_and_the_checkpoint() {
 fn child_that_cleans() {
     let Some(target) = child_target() else { return };
     let storage = open(&target);
+    begun();
     for number in 0u64.. {
         for shard in 0..3 {
             fs::write(target.join(format!("shard-{number:016x}-00000001-{shard:04x}")), [1; 9000]).unwrap();
@@ -242,6 +261,7 @@ fn child_that_uploads() {
     let Some(url) = child_target() else { return };
     let storage =
         object::open(&Default::default(), &Target::from(url.into_os_string().into_string().unwrap())).unwrap();
+    begun();
     for number in holds(&storage) + 1.. {
         save_to(&storage, &generation(number));
     }
