@@ -22,8 +22,9 @@ pub struct Feature {
 
 /// Libraries that move or change the bytes, with versions.
 pub fn libraries() -> Vec<String> {
-    let named = [codec::LZ4_LIBRARY, codec::DEFLATE_LIBRARY, digest::LIBRARY].map(str::to_string);
-    named.into_iter().chain([codec::zstd_library()]).collect()
+    let mut libraries = codec::libraries();
+    libraries.push(digest::LIBRARY.to_string());
+    libraries
 }
 
 /// Tries each ability once; writes nothing.

@@ -2,9 +2,17 @@
 
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
 
-use super::zlib::deflate_bound;
-use super::{ALIGN, Chunk, Codec, DEFLATE_LIBRARY, Piece, padded, room};
+use super::zlib::{LIBRARY, deflate_bound};
+use super::{ALIGN, About, Chunk, Codec, Piece, padded, room};
 use savemark_base::error::{Error, Result};
+
+pub(super) const ABOUT: About = About {
+    compresses: true,
+    levels: Some(0..=12),
+    vague_level: None,
+    library: || Some(LIBRARY.to_string()),
+    make: |level, _| Ok(Box::new(Gzip::new(level)?)),
+};
 
 /// Start of an empty member: magic, deflate, FEXTRA set, no time, no flags, unknown system.
 const EMPTY_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 255];
@@ -64,7 +72,7 @@ impl Codec for Gzip {
     }
 
     fn library(&self) -> String {
-        format!("{DEFLATE_LIBRARY} level {}", self.level)
+        format!("{LIBRARY} level {}", self.level)
     }
 }
 

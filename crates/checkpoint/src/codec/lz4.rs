@@ -5,9 +5,19 @@
 
 use lz4_flex::block::{self, CompressTable, get_maximum_output_size};
 
-use super::{ALIGN, Chunk, Codec, LZ4_LIBRARY, Piece, SKIPPABLE_MIN, is_skippable, padded, room, write_skippable};
+use super::{ALIGN, About, Chunk, Codec, Piece, SKIPPABLE_MIN, is_skippable, padded, room, write_skippable};
 use savemark_base::error::{Error, Result};
 
+pub(super) const ABOUT: About = About {
+    compresses: true,
+    levels: Some(1..=1),
+    vague_level: None,
+    library: || Some(LIBRARY.to_string()),
+    make: |_, _| Ok(Box::new(Lz4::new())),
+};
+
+/// Library and version; a test holds it against `Cargo.toml`.
+pub(super) const LIBRARY: &str = "lz4_flex 0.14.0";
 /// Magic number, FLG (version 1, independent blocks, no checksums), BD (blocks of at most 4 MiB), header checksum.
 const HEADER: [u8; 7] = [0x04, 0x22, 0x4D, 0x18, 0x60, 0x70, 0x73];
 /// The largest block that BD promises.
@@ -95,6 +105,6 @@ impl Codec for Lz4 {
     }
 
     fn library(&self) -> String {
-        LZ4_LIBRARY.to_string()
+        LIBRARY.to_string()
     }
 }

@@ -25,64 +25,85 @@ use pad::{SKIPPABLE_MIN, is_skippable, is_zero, padded, room, write_skippable};
 use savemark_base::buffer::ALIGN;
 use savemark_base::error::{Error, Result};
 
-/// Library and version behind the `lz4` codec; a test holds it against `Cargo.toml`.
-pub const LZ4_LIBRARY: &str = "lz4_flex 0.14.0";
-/// Library and version behind the `gzip` and `zlib` codecs; a test holds it against `Cargo.toml`.
-pub const DEFLATE_LIBRARY: &str = "libdeflate 1.26";
+/// Defines [`CodecName`] from the list of codecs: the name in trials, flags and file names is that of the codec's file.
+macro_rules! codecs {
+    ($($(#[$about:meta])* $variant:ident = $file:ident,)*) => {
+        /// The codecs, by the name used in trials, flags and file names.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum CodecName {
+            $($(#[$about])* $variant,)*
+        }
 
-/// Library and version behind the `zstd` codec, as linked.
-pub fn zstd_library() -> String {
-    format!("zstd {}", ::zstd::zstd_safe::version_string())
+        impl CodecName {
+            /// Every codec, in the order in which tables show them.
+            pub const ALL: [Self; [$(stringify!($file)),*].len()] = [$(Self::$variant),*];
+
+            /// The name as written in a trial.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($file),)*
+                }
+            }
+
+            /// Whether what is stored can be smaller than what was saved.
+            pub fn compresses(self) -> bool {
+                self.about().compresses
+            }
+
+            fn about(self) -> &'static About {
+                match self {
+                    $(Self::$variant => &$file::ABOUT,)*
+                }
+            }
+        }
+    };
 }
 
-/// The codecs, by the name used in trials, flags and file names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CodecName {
+codecs! {
     /// The bytes as they are, without a copy.
     #[default]
-    None,
+    None = none,
     /// A pax archive, uncompressed, that any `tar` lists and extracts.
-    Tar,
+    Tar = tar,
     /// LZ4 frames: the cheapest compression.
-    Lz4,
+    Lz4 = lz4,
     /// Zstandard frames (levels -7 to 22).
-    Zstd,
+    Zstd = zstd,
     /// gzip members (levels 0 to 12).
-    Gzip,
+    Gzip = gzip,
     /// zlib streams (levels 0 to 12).
-    Zlib,
+    Zlib = zlib,
     /// Weights split into byte planes, exponents Huffman-coded; zstd for what is not weights.
-    Planes,
-}
-
-impl CodecName {
-    /// Every codec, in the order in which tables show them.
-    pub const ALL: [Self; 7] = [Self::None, Self::Tar, Self::Lz4, Self::Zstd, Self::Gzip, Self::Zlib, Self::Planes];
-
-    /// Whether what is stored can be smaller than what was saved.
-    pub fn compresses(self) -> bool {
-        !matches!(self, Self::None | Self::Tar)
-    }
-
-    /// The name as written in a trial.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Tar => "tar",
-            Self::Lz4 => "lz4",
-            Self::Zstd => "zstd",
-            Self::Gzip => "gzip",
-            Self::Zlib => "zlib",
-            Self::Planes => "planes",
-        }
-    }
+    Planes = planes,
 }
 
 impl fmt::Display for CodecName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
+}
+
+/// What each codec's file says of it, as `ABOUT`.
+struct About {
+    /// Whether what is stored can be smaller than what was saved.
+    compresses: bool,
+    /// The levels that a trial may ask for; none where the codec has no level.
+    levels: Option<RangeInclusive<i32>>,
+    /// A level in that range that a record must not name, because its meaning changes with the library's version.
+    vague_level: Option<i32>,
+    /// Name and version of the library behind it, as linked; none where the code is ours.
+    library: fn() -> Option<String>,
+    /// Makes it at a level (1 where there are none); see [`new`] for `sequential`.
+    make: fn(level: i32, sequential: bool) -> Result<Box<dyn Codec>>,
+}
+
+/// Libraries behind the codecs, with versions, each once.
+pub fn libraries() -> Vec<String> {
+    let mut libraries: Vec<_> = CodecName::ALL.iter().filter_map(|name| (name.about().library)()).collect();
+    libraries.sort();
+    libraries.dedup();
+    libraries
 }
 
 /// A piece of one member (file) of the state inside a chunk.
@@ -165,45 +186,25 @@ pub trait Codec: Send {
 /// # Errors
 /// `usage`, naming the range, when the codec has no such level.
 pub fn new(name: CodecName, level: Option<i32>, sequential: bool) -> Result<Box<dyn Codec>> {
-    Ok(match name {
-        CodecName::None => {
-            no_level(name, level)?;
-            Box::new(none::None)
-        }
-        CodecName::Tar => {
-            no_level(name, level)?;
-            Box::new(tar::Tar::new(sequential))
-        }
-        CodecName::Lz4 => {
-            level_in(name, level, 1..=1)?;
-            Box::new(lz4::Lz4::new())
-        }
-        CodecName::Zstd => Box::new(zstd::Zstd::new(level_in(name, level, -7..=22)?)?),
-        CodecName::Gzip => Box::new(gzip::Gzip::new(level_in(name, level, 0..=12)?)?),
-        CodecName::Zlib => Box::new(zlib::Zlib::new(level_in(name, level, 0..=12)?)?),
-        CodecName::Planes => {
-            no_level(name, level)?;
-            Box::new(savemark_planes::Planes::new()?)
-        }
-    })
+    let about = name.about();
+    (about.make)(about.level(name, level)?, sequential)
 }
 
-fn no_level(name: CodecName, level: Option<i32>) -> Result<()> {
-    match level {
-        None => Ok(()),
-        Some(level) => Err(Error::usage(format!("codec {name} has no level (got {level})")).hint("leave out level")),
+impl About {
+    /// The level asked for, or 1: the fastest usual level, the one a checkpoint can afford.
+    fn level(&self, name: CodecName, level: Option<i32>) -> Result<i32> {
+        match (level, &self.levels) {
+            (None, _) => Ok(1),
+            (Some(level), None) => {
+                Err(Error::usage(format!("codec {name} has no level (got {level})")).hint("leave out level"))
+            }
+            (Some(level), Some(range)) if range.contains(&level) && self.vague_level != Some(level) => Ok(level),
+            (Some(level), Some(range)) => {
+                let except = if self.vague_level == Some(level) { format!(", without {level}") } else { String::new() };
+                let (low, high) = (range.start(), range.end());
+                let levels = format!("its levels are {low} to {high}{except}");
+                Err(Error::usage(format!("codec {name} has no level {level}; {levels}")))
+            }
+        }
     }
-}
-
-/// The level asked for, or 1: the fastest usual level, the one a checkpoint can afford.
-fn level_in(name: CodecName, level: Option<i32>, range: RangeInclusive<i32>) -> Result<i32> {
-    let level = level.unwrap_or(1);
-    // zstd reads 0 as "the default of this version": a record could not say what ran.
-    let is_vague = name == CodecName::Zstd && level == 0;
-    if range.contains(&level) && !is_vague {
-        return Ok(level);
-    }
-    let (low, high) = range.into_inner();
-    let except = if is_vague { ", without 0" } else { "" };
-    Err(Error::usage(format!("codec {name} has no level {level}; its levels are {low} to {high}{except}")))
 }

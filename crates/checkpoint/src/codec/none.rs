@@ -1,7 +1,15 @@
 //! The bytes as they are, zero-padded to the alignment.
 
-use super::{ALIGN, Chunk, Codec, Piece, is_zero, room};
+use super::{ALIGN, About, Chunk, Codec, Piece, is_zero, room};
 use savemark_base::error::{Error, Result};
+
+pub(super) const ABOUT: About = About {
+    compresses: false,
+    levels: Option::None,
+    vague_level: Option::None,
+    library: || Option::None,
+    make: |_, _| Ok(Box::new(None)),
+};
 
 /// The identity. A caller that sees [`Codec::is_identity`] writes the state's own memory and never gets here.
 pub struct None;

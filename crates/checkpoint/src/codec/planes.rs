@@ -2,8 +2,16 @@
 
 use savemark_planes::Planes;
 
-use super::{Chunk, Codec, Piece};
+use super::{About, Chunk, Codec, Piece};
 use savemark_base::error::Result;
+
+pub(super) const ABOUT: About = About {
+    compresses: true,
+    levels: None,
+    vague_level: None,
+    library: || None,
+    make: |_, _| Ok(Box::new(Planes::new()?)),
+};
 
 impl Codec for Planes {
     fn bound(&self, user: usize, _pieces: usize) -> usize {

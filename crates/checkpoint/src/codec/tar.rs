@@ -9,8 +9,16 @@ mod header;
 
 use extent::{Reader, Writer};
 
-use super::{ALIGN, Chunk, Codec, Piece, is_zero};
+use super::{ALIGN, About, Chunk, Codec, Piece, is_zero};
 use savemark_base::error::{Error, Result};
+
+pub(super) const ABOUT: About = About {
+    compresses: false,
+    levels: None,
+    vague_level: None,
+    library: || None,
+    make: |_, sequential| Ok(Box::new(Tar { sequential })),
+};
 
 /// Longest name; keeps the headers of one piece within one alignment unit, which [`Tar::bound`] relies on.
 const NAME_MAX: usize = 2900;
@@ -19,16 +27,12 @@ static TRAILER: [u8; ALIGN] = [0; ALIGN];
 
 /// The archive's layout; it needs no context.
 pub struct Tar {
+    /// Consecutive chunks share a shard in order, and members continue across extents. Without, every piece that is not
+    /// a whole member becomes a member `NAME.part-OFFSET` of its own.
     sequential: bool,
 }
 
 impl Tar {
-    /// With `sequential`, consecutive chunks share a shard in order and members continue across extents.
-    /// Without, every piece that is not a whole member becomes a member `NAME.part-OFFSET` of its own.
-    pub fn new(sequential: bool) -> Self {
-        Self { sequential }
-    }
-
     /// The header's name and size for a piece; `None` when the piece continues a member of the extent before.
     fn member(&self, piece: &Piece) -> Option<(String, u64)> {
         let is_whole = piece.offset == 0 && piece.is_last();

@@ -2,8 +2,19 @@
 
 use libdeflater::{CompressionLvl, Compressor, Decompressor};
 
-use super::{ALIGN, Chunk, Codec, DEFLATE_LIBRARY, Piece, room};
+use super::{ALIGN, About, Chunk, Codec, Piece, room};
 use savemark_base::error::{Error, Result};
+
+pub(super) const ABOUT: About = About {
+    compresses: true,
+    levels: Some(0..=12),
+    vague_level: None,
+    library: || Some(LIBRARY.to_string()),
+    make: |level, _| Ok(Box::new(Zlib::new(level)?)),
+};
+
+/// Library and version behind `zlib` and `gzip`; a test holds it against `Cargo.toml`.
+pub(super) const LIBRARY: &str = "libdeflate 1.26";
 
 /// libdeflate's bound for raw deflate at any level, which its binding offers only on `&mut self`:
 /// five bytes for each stored block of at least 5000 bytes.
@@ -60,7 +71,7 @@ impl Codec for Zlib {
     }
 
     fn library(&self) -> String {
-        format!("{DEFLATE_LIBRARY} level {}", self.level)
+        format!("{LIBRARY} level {}", self.level)
     }
 }
 

@@ -3,8 +3,22 @@
 use ::zstd::bulk::{Compressor, Decompressor};
 use ::zstd::zstd_safe;
 
-use super::{ALIGN, Chunk, Codec, Piece, SKIPPABLE_MIN, is_skippable, padded, room, write_skippable, zstd_library};
+use super::{ALIGN, About, Chunk, Codec, Piece, SKIPPABLE_MIN, is_skippable, padded, room, write_skippable};
 use savemark_base::error::{Error, Result};
+
+// zstd reads level 0 as "the default of this version": a record could not say what ran.
+pub(super) const ABOUT: About = About {
+    compresses: true,
+    levels: Some(-7..=22),
+    vague_level: Some(0),
+    library: || Some(version()),
+    make: |level, _| Ok(Box::new(Zstd::new(level)?)),
+};
+
+/// Library and version, as linked.
+pub(super) fn version() -> String {
+    format!("zstd {}", ::zstd::zstd_safe::version_string())
+}
 
 /// Contexts of the reference library. Frames carry their content size and no checksum: chunks are digested anyway.
 pub struct Zstd {
@@ -64,6 +78,6 @@ impl Codec for Zstd {
     }
 
     fn library(&self) -> String {
-        format!("{} level {}", zstd_library(), self.level)
+        format!("{} level {}", version(), self.level)
     }
 }
