@@ -99,9 +99,8 @@ def _head(made: Made, plan: list[dict[str, Any]]) -> dict[str, Any]:
         },
         "host": {
             "cpu": {"model": "AMD EPYC 7R13", "logical": 8, "available": made.cores},
-            "memory": {"total_bytes": 32 * 2**30},
+            "memory": {"total_bytes": 32 * 2**30, "transparent_hugepages": "madvise"},
             "kernel_release": "6.8.0-31-generic",
-            "transparent_hugepages": "madvise",
             "target": {"filesystem": "ext4", "disk": {"name": "nvme0n1", "scheduler": "none"}},
             "libraries": ["lz4_flex 0.11.3", "zstd 1.5.6"],
         },

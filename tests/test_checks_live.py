@@ -162,7 +162,7 @@ def edit_head(folder, edit):
 )
 def test_pages_are_what_the_kernel_gives(folder, given, verdict):
     change(folder, beside_fio(huge_pages=True))
-    edit_head(folder, lambda head: head["host"].update(transparent_hugepages=given))
+    edit_head(folder, lambda head: head["host"]["memory"].update(transparent_hugepages=given))
     assert judge(folder)["HC-41"].verdict is verdict
 
 

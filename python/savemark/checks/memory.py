@@ -28,7 +28,7 @@ def same_memory(evidence: Evidence) -> Finding:
     ours = rows.filter(pl.col("tool") == ENGINE, pl.col("pages").is_not_null())
     if tools.is_empty() or ours.is_empty():
         return Finding(Verdict.OK, "Not applicable: no tool does the same direct I/O beside us.")
-    given = evidence.run.host.transparent_hugepages
+    given = evidence.run.host.memory.transparent_hugepages
     if given not in ("madvise", "never"):
         seen = "not recorded" if given is None else f"{given}: also to those who do not ask"
         return Finding(

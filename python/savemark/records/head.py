@@ -93,6 +93,8 @@ class Memory(Part):
 
     total_bytes: Amount | None = None
     available_bytes: Amount | None = None
+    # To whom the kernel gives huge pages: always, madvise or never.
+    transparent_hugepages: Text | None = None
 
 
 class HostLimits(Part):
@@ -137,7 +139,6 @@ class Host(Part):
 
     hostname: Text | None = None
     kernel_release: Text | None = None
-    transparent_hugepages: Text | None = None
     numa_nodes: Amount | None = None
     cpu: Cpu = field(default_factory=Cpu)
     memory: Memory = field(default_factory=Memory)
