@@ -35,6 +35,7 @@ def pytest_sessionstart():
             signal.signal(number, lambda *_: None)
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items):
     """Keep a file's tests on one worker; those that need the machine to themselves come last."""
     items.sort(key=_alone)

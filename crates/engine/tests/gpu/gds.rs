@@ -20,6 +20,7 @@ fn run(folder: &PathBuf, keys: &str) -> Result<savemark_engine::record::Record, 
 
 #[test]
 fn a_checkpoint_goes_through_gpu_memory_and_comes_back() {
+    let _turn = crate::turn();
     let Some(folder) = fake() else { return };
     for transfer in ["compat", "bounce"] {
         let keys = format!(
@@ -36,6 +37,7 @@ fn a_checkpoint_goes_through_gpu_memory_and_comes_back() {
 
 #[test]
 fn bytes_stay_on_the_gpu_in_both_directions() {
+    let _turn = crate::turn();
     let Some(folder) = fake() else { return };
     for transfer in ["compat", "bounce", "cpu"] {
         for (workload, operation) in [("sequential", "write"), ("sequential", "read"), ("random", "read")] {
@@ -52,6 +54,7 @@ fn bytes_stay_on_the_gpu_in_both_directions() {
 
 #[test]
 fn gpudirect_is_refused_where_cufile_would_copy() {
+    let _turn = crate::turn();
     let Some(folder) = fake() else { return };
     if std::path::Path::new("/proc/driver/nvidia-fs/stats").exists() {
         eprintln!("skipped: nvidia-fs is loaded here");
@@ -68,6 +71,7 @@ fn gpudirect_is_refused_where_cufile_would_copy() {
 
 #[test]
 fn what_cannot_be_is_said_before_anything_is_written() {
+    let _turn = crate::turn();
     let Some(folder) = fake() else { return };
     for (keys, kind, message) in [
         (r#""workload":"checkpoint","transfer":"bounce""#, Kind::Usage, "makes or looks at every byte"),

@@ -39,8 +39,7 @@ struct Counts {
 
 impl StandIn {
     fn new() -> Option<Self> {
-        static TURN: Mutex<()> = Mutex::new(());
-        let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let turn = crate::turn();
         let name = CString::new(savemark_testing::gpu::library()?.to_str()?).unwrap();
         // SAFETY: the library that we have made, whose functions have these types.
         unsafe {
