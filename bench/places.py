@@ -34,6 +34,7 @@ from ties import interval
 
 from savemark.advice.verdict import Answer, State, verdicts
 from savemark.checks import series
+from savemark.records import head
 from savemark.run.race import GRACE
 from savemark.run.timing import BESIDE, BETWEEN_S
 from savemark.stats import Cell, PhaseStat, TargetResult, median, spread
@@ -233,7 +234,9 @@ def run(place: Callable[[random.Random], Slowdown], seed: str) -> Outcome:
 
 def judged(times: dict[Setting, dict[int, float]], *, moved: bool) -> Answer:
     """Return the verdict of such times on a machine that was at rest."""
-    run = SimpleNamespace(race={"rest": {"quiet": True}}, study={}, origin="measured")
+    run = SimpleNamespace(
+        race=head.Race(rest=head.Rest(quiet=True)), study=head.Study(), origin="measured"
+    )
     flags = [SimpleNamespace(id="HC-15", verdict="FLAG", evidence="", blocks=())] if moved else []
     cells = tuple(cell(*setting, by_repeat) for setting, by_repeat in times.items())
     return verdicts(run, TargetResult("place", "place", {}, cells), flags)[0]
@@ -256,8 +259,7 @@ def cell(codec: str, streams: int, by_repeat: dict[int, float]) -> Cell:
     return Cell(
         label="place",
         setting=f"{codec} × {streams}",
-        codec=codec,
-        streams=streams,
+        leading={"codec": codec, "streams": streams},
         phases={"save": phase},
         total=seconds,
         failed=0,

@@ -35,6 +35,15 @@ def found_in(path):
     return read(Source.of(path)).found
 
 
+def trials_in(path):
+    return read(Source.of(path)).trials
+
+
+def phases_of(trial):
+    """Its phases, none of a trial that failed."""
+    return trial.record.phases if trial.record else []
+
+
 def findings(folder, tmp_path, *paths, given=None):
     arguments = [str(path) for path in paths] or [str(folder)]
     readings, skipped = gather(arguments, Pattern(NAMES))
@@ -84,10 +93,10 @@ def reports(pool):
     rows = defaultdict(list)
     for path in sorted(pool.rglob("report-*.txt")):
         stripes = re.search(r"^stripes: (\d+)$", path.read_text(), re.MULTILINE)
-        for entry in found_in(path).entries:
-            own = entry["factors"]
-            for phase in (entry.get("record") or {}).get("phases", []):
-                key = phase["name"], own["layout"], own["nodes"], own["ranks"], own["segments"]
+        for trial in trials_in(path):
+            own = trial.factors
+            for phase in phases_of(trial):
+                key = phase.name, own["layout"], own["nodes"], own["ranks"], own["segments"]
                 rows[(*key, stripes and int(stripes[1]))].append(phase)
     return rows
 
@@ -114,11 +123,11 @@ def test_the_published_bandwidths_come_out(name):
         near = [
             phase
             for phase in phases
-            if abs(phase["reported_bytes_per_s"] / MIB / 1000 - float(line["bandwidth"])) < 1e-6
+            if abs(phase.reported_bytes_per_s / MIB / 1000 - float(line["bandwidth"])) < 1e-6
         ]
         again += bool(near)
         for phase in near[:1]:
-            ours = phase["user_bytes"] / phase["elapsed_ns"] * 1e9 / GIB
+            ours = phase.user_bytes / phase.elapsed_ns * 1e9 / GIB
             assert ours == pytest.approx(float(line["bandwidth"]) / 1.024, rel=0.01)
     assert again == here
 
@@ -177,12 +186,12 @@ def test_the_published_rates_of_metadata_come_out(name):
 def rates_of(path):
     """The rates of files in thousands per second: (files, phase) → a number for each repeat."""
     found = defaultdict(list)
-    for entry in found_in(path).entries:
-        own = entry["factors"]
-        for phase in entry["record"]["phases"] if own["kind"] == "files" else ():
-            if phase["elapsed_ns"]:
-                rate = phase["operations"] / phase["elapsed_ns"] * 1e6
-                found[own["items"] * own["ranks"], phase["name"]].append(rate)
+    for trial in trials_in(path):
+        own = trial.factors
+        for phase in phases_of(trial) if own["kind"] == "files" else ():
+            if phase.elapsed_ns:
+                rate = phase.operations / phase.elapsed_ns * 1e6
+                found[own["items"] * own["ranks"], phase.name].append(rate)
     return found
 
 
@@ -195,15 +204,14 @@ def test_the_printed_score_is_that_of_the_phases(path):
         with pytest.raises(SavemarkError, match="macOS"):
             read(Source.of(path))
         return
-    entries = found_in(path).entries
+    trials = trials_in(path)
     rates = {
-        name: phase.get("reported_bytes_per_s", 0) / GIB
-        or phase.get("reported_ops_per_s", 0) / 1000
+        name: (phase.reported_bytes_per_s or 0) / GIB or (phase.reported_ops_per_s or 0) / 1000
         for name, (test, ours) in PHASES.items()
-        for entry in entries
-        if entry["factors"]["test"] == test
-        for phase in entry["record"]["phases"]
-        if phase["name"] == ours
+        for trial in trials
+        if trial.factors["test"] == test
+        for phase in phases_of(trial)
+        if phase.name == ours
     }
     assert len(rates) == 12
     score = recomputed(rates)
@@ -212,21 +220,21 @@ def test_the_printed_score_is_that_of_the_phases(path):
     # The scripts of 2018 and 2019 printed three digits: of 0.094 GB/s that is half a percent.
     rounding = 2e-3 if "phase 1" in text else 1e-6
     assert score[2] == pytest.approx(float(printed[1]), rel=rounding)
-    assert all(phase["arithmetic"] is None for e in entries for phase in e["record"]["phases"])
+    assert all(phase.arithmetic is None for trial in trials for phase in phases_of(trial))
 
 
 def test_the_published_means_of_io500_are_of_runs_that_are_all_invalid(tmp_path):
     rates, valid = defaultdict(list), []
     for path in sorted((CIRRUS / "io500").rglob("result.txt")):
-        entries = found_in(path).entries
-        if any("error" in entry for entry in entries) or "[SCORE]" not in path.read_text():
+        trials = trials_in(path)
+        if any(trial.error for trial in trials) or "[SCORE]" not in path.read_text():
             continue
-        valid.append(entries[0]["record"]["source"]["valid"])
+        valid.append(trials[0].record.source.valid)
         for name, (test, ours) in PHASES.items():
-            entry = next(e for e in entries if e["factors"]["test"] == test)
-            phase = next(p for p in entry["record"]["phases"] if p["name"] == ours)
-            of_bytes = phase.get("reported_bytes_per_s")
-            rates[name].append(of_bytes / GIB if of_bytes else phase["reported_ops_per_s"] / 1000)
+            trial = next(each for each in trials if each.factors["test"] == test)
+            phase = next(each for each in phases_of(trial) if each.name == ours)
+            of_bytes = phase.reported_bytes_per_s
+            rates[name].append(of_bytes / GIB if of_bytes else phase.reported_ops_per_s / 1000)
     assert valid == [False] * 8
     for line in (CIRRUS / "io500/16N/io500_agg.txt").read_text().splitlines()[1:]:
         name, mean, deviation = line.split()

@@ -14,7 +14,7 @@ from savemark.study import bounded, mounts, streams, until
 from savemark.study.keys import Keys, Trial
 from savemark.study.model import Study
 from savemark.study.race import Race
-from savemark.study.shipped import SHIPPED
+from savemark.study.shipped import is_shipped
 
 FIELDS = [
     "name",
@@ -183,7 +183,7 @@ class _Reader:
         section = self.mapping(node, key, path)
         here = f"{path}.{key}" if path else key
         # A shipped file is right: what is wrong there came from a flag.
-        if key in node and self.file.parent != SHIPPED:
+        if key in node and not is_shipped(self.file):
             self.places[here] = self.place(node, key)
         return {str(name): self.value(section, name, here, section[name]) for name in section}
 
@@ -226,7 +226,7 @@ class _Reader:
                 "factors": factors,
                 "exclude": self.exclude(part, here, [*common, *factors]),
             }
-            if self.file.parent != SHIPPED:
+            if not is_shipped(self.file):
                 self.places[here] = self.place(node, name)
         self.workload = whole
         return parts

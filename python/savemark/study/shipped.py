@@ -15,6 +15,11 @@ def shipped() -> dict[str, Path]:
     return {name.replace("_", "-"): found[name] for name in sorted(found)}
 
 
+def is_shipped(file: Path) -> bool:
+    """Return whether a study's file comes with savemark."""
+    return file.parent.parent == SHIPPED
+
+
 def source(name: str) -> str:
     """Return the YAML of a shipped study; any other name is a usage error."""
     known = shipped()
