@@ -23,6 +23,7 @@ def test_an_array_that_changes_during_a_save_is_named_and_replaces_nothing(
     weights, still = np.zeros(8 << 20), np.ones(1 << 20)
     state = {"model": {"w": weights}, "still": still}
     savemark.save(state, place)
+    before = savemark.restore(place)
     stop = threading.Event()
 
     def train() -> None:
@@ -33,7 +34,9 @@ def test_an_array_that_changes_during_a_save_is_named_and_replaces_nothing(
     thread.start()
     try:
         with pytest.raises(SavemarkError) as caught:
-            savemark.save(state, place, codec=codec)
+            for _ in range(100):  # on a busy machine the thread may have no turn during a save
+                savemark.save(state, place, codec=codec)
+                before = savemark.restore(place)
     finally:
         stop.set()
         thread.join()
@@ -41,7 +44,7 @@ def test_an_array_that_changes_during_a_save_is_named_and_replaces_nothing(
     assert "state['model']['w'] was written to" in caught.value.message
     assert "Nothing was replaced" in caught.value.message
     restored = savemark.restore(place)
-    assert not restored["model"]["w"].any()
+    assert (restored["model"]["w"] == before["model"]["w"]).all()
     assert (restored["still"] == 1).all()
     savemark.save(state, place, codec=codec)
     assert (savemark.restore(place)["model"]["w"] == weights).all()
