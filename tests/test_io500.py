@@ -16,7 +16,7 @@ from needs import missing
 from savemark.errors import SavemarkError
 from savemark.records import io500 as format_
 from savemark.records.io500 import PHASES
-from savemark.records.record import Phase
+from savemark.records.phase import Phase
 from savemark.tools import io500 as reader
 from savemark.tools.source import Source
 from test_tools_run import stand_in

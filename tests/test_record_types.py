@@ -11,7 +11,8 @@ import samples
 from savemark import _engine
 from savemark.errors import SavemarkError
 from savemark.records.head import Head
-from savemark.records.record import Line, Phase, Record, Trial
+from savemark.records.phase import Phase
+from savemark.records.record import Line, Record, Trial
 from savemark.records.stored import checked
 from savemark.tools import NAMES, tool
 from savemark.tools.source import Source

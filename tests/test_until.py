@@ -6,7 +6,8 @@ from collections import Counter
 import pytest
 
 from savemark.errors import SavemarkError
-from savemark.records.record import Phase, Record
+from savemark.records.phase import Phase
+from savemark.records.record import Record
 from savemark.records.run import Entry, read_run
 from savemark.stats.stopping import open_cells, precisions, stopping
 from savemark.study.until import parse

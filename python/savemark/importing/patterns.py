@@ -9,8 +9,9 @@ from pathlib import PurePath
 from msgspec.structs import replace
 
 from savemark.errors import usage
+from savemark.records.fields import Factors, Level
 from savemark.records.imported import Reading
-from savemark.records.record import Factors, Level, Trial
+from savemark.records.record import Trial
 from savemark.tools._numbers import binary_size
 
 # A part of a pattern: a factor, anything within one name, or the text itself.

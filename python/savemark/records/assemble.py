@@ -20,11 +20,12 @@ from msgspec.structs import replace
 from savemark import limits, untrusted
 from savemark.errors import usage
 from savemark.records import mixed
+from savemark.records.fields import Factors, Level
 from savemark.records.frame import HEAD
 from savemark.records.head import Host
 from savemark.records.imported import Reading, Skipped
 from savemark.records.naming import LEADING
-from savemark.records.record import Factors, Level, Line, Planned, Source, Trial
+from savemark.records.record import Line, Planned, Source, Trial
 from savemark.records.versions import RECORD, RUN
 from savemark.untrusted import clean, shown, typed
 

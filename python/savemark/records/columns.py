@@ -11,7 +11,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import polars as pl
 from msgspec import structs
 
-from savemark.records.record import Part
+from savemark.records.fields import Part
 
 Row = dict[str, Any]  # columns and their values
 KINDS = {int: pl.Int64, float: pl.Float64, str: pl.String, bool: pl.Boolean}

@@ -15,21 +15,9 @@ from msgspec.structs import replace
 from savemark.gpus import gpu_count, is_on_gpus
 from savemark.records import io500
 from savemark.records.columns import Columns, Row
-from savemark.records.record import (
-    Conditions,
-    CuFile,
-    Extents,
-    Limits,
-    Machine,
-    Mount,
-    Options,
-    Payload,
-    Phase,
-    Record,
-    Slip,
-    Source,
-    ThreadTime,
-)
+from savemark.records.fields import Options
+from savemark.records.phase import CuFile, Extents, Machine, Payload, Phase, Slip, ThreadTime
+from savemark.records.record import Conditions, Limits, Mount, Record, Source
 
 SOURCE = {
     "origin": pl.String,

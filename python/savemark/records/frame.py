@@ -14,7 +14,8 @@ import polars as pl
 from savemark.records import evidence, timelines
 from savemark.records.columns import KINDS, Columns, Row
 from savemark.records.naming import LEADING, given, setting, variant
-from savemark.records.record import Cache, Device, Error, Latency, Phase, Record, ThreadTime
+from savemark.records.phase import Cache, Device, Latency, Phase, ThreadTime
+from savemark.records.record import Error, Record
 from savemark.records.run import Entry, Run
 
 # Columns every frame has, in this order, whatever the run holds: a figure may rely on them.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, convert, field
 
 from savemark import limits
-from savemark.records.record import (
+from savemark.records.fields import (
     Amount,
     Factors,
     Label,
@@ -16,10 +16,10 @@ from savemark.records.record import (
     Number,
     Options,
     Part,
-    Planned,
     Text,
     Texts,
 )
+from savemark.records.record import Planned
 
 # The size of a filesystem: buckets that are mounted claim up to 2^64 bytes.
 Room = Annotated[int, Meta(ge=0)]

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from savemark import files
-from savemark.records.record import Options, Phase
+from savemark.records.fields import Options
+from savemark.records.phase import Phase
 
 # Each phase of IO500: the test that it belongs to, and what that phase is called here.
 PHASES = {

@@ -10,8 +10,10 @@ from typing import Any
 
 from savemark import limits
 from savemark.errors import usage
+from savemark.records.fields import Factors, Option
 from savemark.records.head import Host, Missing, Race, SourceFile, Study, Target
-from savemark.records.record import Error, Factors, Option, Phase, Planned, Record
+from savemark.records.phase import Phase
+from savemark.records.record import Error, Planned, Record
 from savemark.records.stored import RECORDS, Damage, Lines, read_lines, typed_head
 
 Json = dict[str, Any]

@@ -18,8 +18,9 @@ import msgspec
 from savemark import limits, untrusted
 from savemark.errors import usage
 from savemark.records import versions
+from savemark.records.fields import Part
 from savemark.records.head import Head, Host
-from savemark.records.record import Line, Part, Record
+from savemark.records.record import Line, Record
 
 Json = dict[str, Any]
 HEAD, RECORDS = "run.json", "records.jsonl"

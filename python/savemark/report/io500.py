@@ -10,10 +10,11 @@ from typing import Any
 
 from savemark import files
 from savemark.records import io500
+from savemark.records.fields import Options
 from savemark.records.io500 import PHASES, Outcome
 from savemark.records.io500 import Line as Phase
-from savemark.records.record import Options, Record
-from savemark.records.record import Phase as PhaseRecord
+from savemark.records.phase import Phase as PhaseRecord
+from savemark.records.record import Record
 from savemark.records.run import Entry
 from savemark.report.analysis import Analysis
 from savemark.report.document import BLANK, MISSING, Datum, Line, Table, quantity

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from savemark.study.race import Screened
 
 if TYPE_CHECKING:
-    from savemark.records.record import Phase
+    from savemark.records.phase import Phase
     from savemark.records.run import Entry as Recorded
 
 # Besides what a trial measures: files made and removed, the disk at rest again; the share grows
