@@ -95,8 +95,8 @@ def waiting_counted(evidence: Evidence) -> Finding:
         rows = commands.filter(pl.col("command").is_in(closed))
         return Finding(
             Verdict.FLAG,
-            f"{settings(keys(rows))}: a rate was stated ({listing(_said(closed), 2)}), and each "
-            "I/O waited for the one before.",
+            f"{settings(keys(rows))}: a rate was stated ({listing(_stated_rates(closed), 2)}), "
+            "and each I/O waited for the one before.",
             "A stall delays all that follow, and only one of them is counted as slow "
             "(coordinated omission).",
             "Do not quote latency percentiles of it; use an open loop (fio: rate_process=poisson, "
@@ -109,5 +109,5 @@ def waiting_counted(evidence: Evidence) -> Finding:
     return Finding(Verdict.OK, "Not applicable: no rate is stated.")
 
 
-def _said(commands: list[str]) -> list[str]:
+def _stated_rates(commands: list[str]) -> list[str]:
     return [found[0] for text in commands if (found := RATED.search(text))]

@@ -74,7 +74,7 @@ def command(
     import savemark._engine as engine
     from savemark.checkpoint import transfer
 
-    where, name = _said(source, destination, pid, container)
+    where, name = _destination_and_source(source, destination, pid, container)
     alone(ranks, "save")
     _check(pid, container, leave_running, bool(criu_options) or cut_pipes, work)
     if pid is None and container is None:
@@ -111,7 +111,7 @@ def command(
                 echo(f"note: {note}", err=True)
 
 
-def _said(
+def _destination_and_source(
     source: str | None, destination: str | None, pid: int | None, container: str | None
 ) -> tuple[str, str]:
     """Return DEST and SRC: with --pid or --container there is no SRC."""

@@ -37,7 +37,7 @@ from savemark.tools import ENGINE
 
 WORDS = {"not told apart": "tied", "too few repeats": "too few repeats to tell"}
 # The options that say what was done.
-TOLD = (
+COMPARED = (
     *("storage", "size", "items", "transfer_size", "queue_depth", "streams", "workers"),
     *("block_size", "direct", "sync", "duration", "payload", "huge_pages"),
 )
@@ -241,7 +241,7 @@ def markdown(parts: Sequence[Part]) -> str:
     first = parts[0].run
     text = ["# Crosscheck", "", escape.markdown(_where(first)), ""]
     for part in parts:
-        title = escape.markdown(f"{part.name}: {_said(part)}")
+        title = escape.markdown(f"{part.name}: {_options(part)}")
         text += [f"## {title}", "", markdown_table(_table(part))]
         said = sides.markdown_notes([*part.notes, *_left_out(part)])
         text += [*said, ""] if said else []
@@ -264,7 +264,7 @@ def show(parts: Sequence[Part], console: Console) -> None:
     console.print(Text(_where(parts[0].run)))
     for part in parts:
         console.print()
-        console.print(Text(f"{part.name}: {_said(part)}", "bold"))
+        console.print(Text(f"{part.name}: {_options(part)}", "bold"))
         print_table(console, _table(part))
         for said in (*part.notes, *_left_out(part)):
             console.print(Text(said, "dim"))
@@ -302,12 +302,12 @@ def _where(run: Run) -> str:
     return f"{target} · {cpu} · Linux {run.host.kernel_release} · savemark {run.version}"
 
 
-def _said(part: Part) -> str:
+def _options(part: Part) -> str:
     """Return the options in words: what every tool was told."""
     records = (entry.record for entry in part.run.entries)
     trial = next((record.trial for record in records if record), {})
-    said = ((name, trial.get(name)) for name in TOLD)
-    words = [f"{n.replace('_', ' ')} {shown(n, v)}" for n, v in said if v is not None]
+    given = ((name, trial.get(name)) for name in COMPARED)
+    words = [f"{n.replace('_', ' ')} {shown(n, v)}" for n, v in given if v is not None]
     repeats = part.run.study.repeats or 0
     return ", ".join([f"{repeats} repeat{'s' * (repeats != 1)}", *words])
 

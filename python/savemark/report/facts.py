@@ -115,7 +115,7 @@ def missing_table(run: Run) -> Table | None:
     """What this machine or its targets do not have, and why."""
     lines = [
         Line([
-            Datum(setting(said) if (said := _said(level.rule)) else EVERY, tone="name"),
+            Datum(setting(levels) if (levels := _levels(level.rule)) else EVERY, tone="name"),
             Datum(str(level.rule.get("target", ""))),
             Datum(str(level.cells), level.cells),
             Datum(level.reason),
@@ -131,7 +131,7 @@ def missing_table(run: Run) -> Table | None:
     return Table("unavailable", "Unavailable here", heads, lines, note) if lines else None
 
 
-def _said(rule: dict[str, Any]) -> dict[str, Any]:
+def _levels(rule: dict[str, Any]) -> dict[str, Any]:
     """Return the levels of a rule, several of one factor as `16|36`."""
     return {
         name: "|".join(map(str, level)) if isinstance(level, list) else level

@@ -31,9 +31,9 @@ Statistic = Callable[[Sequence[float]], tuple[float, float, float, str]]
 TRANSFER = "transfer"
 # What the rates are made of.
 MEASURED = ("first_done_bytes", "first_done_ns", "user_bytes", "elapsed_ns")
-# Of more repeats in all only medians and bars are drawn; and so many are told of one setting.
+# Of more repeats in all only medians and bars are drawn, and a tip names so many of one setting.
 MOST_DOTS = 6000
-TOLD = 12
+MOST_IN_TIP = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,8 @@ def _values(rows: pl.DataFrame, found: Roles, how: tuple[Rate, Look]) -> tuple[R
         middle, low, high, kind = look.of(speeds)
         words = ", ".join(f"{f.title} {place[f.name]}" for f in _all(found))
         tip = f"{words}: median {middle:.3g} {look.unit} [{low:.3g} {high:.3g}]"
-        told = " ".join(f"{speed:.3g}" for speed in speeds[:TOLD])
-        tip += f" ({kind}); repeats {told}{' …' if len(speeds) > TOLD else ''}"
+        named = " ".join(f"{speed:.3g}" for speed in speeds[:MOST_IN_TIP])
+        tip += f" ({kind}); repeats {named}{' …' if len(speeds) > MOST_IN_TIP else ''}"
         ends: dict[str, Any] = {"low": low, "high": high, "tip": tip}
         ends["joined"] = found.across.joined(place[found.across.name])
         values.append(head | {"kind": "median", "y": middle, **ends})

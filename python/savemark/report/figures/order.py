@@ -15,7 +15,8 @@ from savemark.report.text import seconds
 from savemark.stats import TargetResult
 
 # So many trials, the farthest from 1, say who they are.
-TOLD = 150
+MOST_NAMED = 150
+SHOWN = ("position", "setting", "repeat", "elapsed_ns")
 
 
 def chart(analysis: Analysis, result: TargetResult, phase: str) -> Any | None:
@@ -32,18 +33,21 @@ def _values(rows: pl.DataFrame) -> list[dict[str, Any]]:
     step = -(-len(rows) // MOST_DOTS)
     # Thousands of trials: those that stand out say who they are, the others are dots.
     far = rows.select((pl.col("relative") - 1).abs().sort(descending=True)).to_series()
-    told = float(far[TOLD]) if len(far) > TOLD else -1.0
+    named = pl.lit(value=True)
+    if len(far) > MOST_NAMED:
+        named = (pl.col("relative") - 1).abs() > far[MOST_NAMED]
+    rows = rows.with_columns(named=named)
     return [
         {
             "place": row["position"] + 1,
             "relative": row["relative"],
             "tip": f"trial {row['position'] + 1}: {row['setting']}, repeat {row['repeat'] + 1}, "
             f"{seconds(row['elapsed_ns'] / 1e9)} s, {row['relative']:.2f} of its median"
-            if abs(row["relative"] - 1) > told
+            if row["named"]
             else None,
         }
-        for row in rows.select("position", "setting", "repeat", "elapsed_ns", "relative").to_dicts()
-        if row["position"] % step == 0 or abs(row["relative"] - 1) > told
+        for row in rows.select(*SHOWN, "relative", "named").to_dicts()
+        if row["position"] % step == 0 or row["named"]
     ]
 
 

@@ -186,14 +186,14 @@ def _values(lines: Sequence[Line], across: Factor, unit: Unit, of: Statistic) ->
             head = {"line": line.name, "x": across.shown(level), "n": amount(level) or 0.0}
             speeds = own["_speed"].to_list()
             middle, low, high, kind = of(speeds)
-            tip = f"{line.name} {across.title} {head['x']}: {_said(middle, unit)} ({kind})"
+            tip = f"{line.name} {across.title} {head['x']}: {_rate_text(middle, unit)} ({kind})"
             middles.append(head | {"y": middle, "low": low, "high": high, "tip": tip.strip()})
             dots += [head | {"y": speed} for speed in speeds]
     middles.sort(key=lambda row: (row["line"], row["n"]))
     return middles, dots
 
 
-def _said(value: float, unit: Unit) -> str:
+def _rate_text(value: float, unit: Unit) -> str:
     return f"{value:.3g} {unit.name}" if unit.column == "user_bytes" else counts(value * 1e3)
 
 
