@@ -58,5 +58,5 @@ $(VENV)/packages: pyproject.toml
 	@touch $@
 
 $(VENV)/engine: $(VENV)/packages $(ENGINE)
-	VIRTUAL_ENV=$(abspath $(VENV)) $(VENV)/bin/maturin develop --release --quiet --locked --extras dev
+	PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 VIRTUAL_ENV=$(abspath $(VENV)) $(VENV)/bin/maturin develop --release --quiet --locked --extras dev
 	@touch $@
